@@ -220,8 +220,8 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 			return err
 		}
 		p.pod.Spec.Resources = wire.LevelDefaults(p.pod)
-		if created := o.pod && h.UID != ""; p.pod.Spec.RuntimeClassName != nil && !created {
-			r.classed = append(r.classed, classed{h.object(), p.at, p.pod})
+		if created := o.pod && h.UID != ""; !created {
+			r.passOver(h, p)
 		}
 		o.pods += replicas
 		o.templates = append(o.templates, Template{p.pod, replicas})
@@ -235,6 +235,27 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	r.objects = append(r.objects, o)
 	return nil
 }
+
+// passOver adds notes about a pod that is not created yet: about the devices that a webhook may add,
+// and about annotations and labels that would have no effect if Berth placed the pod. It also
+// records a pod with a RuntimeClass for addClasses.
+func (r *reader) passOver(h *head, p *part) {
+	note := func(text string) { r.ignored = append(r.ignored, h.object()+": "+p.at+text) }
+	if p.pod.Spec.RuntimeClassName != nil {
+		r.classed = append(r.classed, classed{h.object(), p.at, p.pod})
+	}
+	if networks := p.pod.Annotations[multusNetworks]; networks != "" {
+		note("metadata.annotations[" + multusNetworks + "]: devices that a webhook adds for networks do not count")
+	}
+	for _, w := range wire.IgnoredKeys(p.pod, p.pod.Spec.SchedulerName) {
+		note("metadata: " + strings.TrimPrefix(w.Text, "Berth ignores "))
+	}
+}
+
+// multusNetworks is the annotation with the networks of a pod. The Network Resources Injector of
+// the SR-IOV operator reads it when a pod is created, and adds the networks' devices to the
+// requests of the first container.
+const multusNetworks = "k8s.v1.cni.cncf.io/networks"
 
 // ended reports whether a Pod or a Job has ended, according to its status.
 func ended(kind string, doc []byte) bool {
