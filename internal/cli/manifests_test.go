@@ -121,5 +121,5 @@ func TestInitContainerThatBinds(t *testing.T) {
 	}
 	place := []string{"--node", "package:1 numa:2 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet}
 	expect(t, ExitFailure, "write cpu: 900m instead of 1 in container i, so that it shares CPUs", append([]string{"place", "-f", pods("1")}, place...)...)
-	expect(t, ExitOK, "b     x          1      8-12     -", append([]string{"place", "-f", pods("900m")}, place...)...)
+	expect(t, ExitOK, "b     x           1      8-12     -", append([]string{"place", "-f", pods("900m")}, place...)...)
 }
