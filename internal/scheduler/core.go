@@ -165,6 +165,9 @@ func (p Parts) Decides(pod *corev1.Pod) bool {
 	return wire.MightPin(pod) || wire.MayCountNUMANodes(pod) || wire.InGang(pod) || wire.OfReservation(pod) || p.core.table.Obeying()
 }
 
+// Surplus reports whether the pod belongs to a gang that already has its minimum without the pod.
+func (p Parts) Surplus(pod *corev1.Pod) bool { return p.core.gangs.Surplus(pod.UID) }
+
 // MemberFailed must be called for each pod whose attempt failed, before kube-scheduler puts it back
 // into the queue. It informs the pod's gang or Kubernetes PodGroup, if the pod has one.
 func (p Parts) MemberFailed(pod *corev1.Pod) {

@@ -171,5 +171,5 @@ func (s Sort) of(e fwk.QueuedEntityInfo) waiting {
 	if one, ok := e.(*framework.QueuedPodInfo); ok {
 		return s.one(one.Pod, one.GetPriority(), one.GetTimestamp(), one.GetAttempts())
 	}
-	return waiting{e.GetPriority(), e.GetTimestamp(), e.GetTimestamp()}
+	return waiting{priority: e.GetPriority(), since: e.GetTimestamp(), queued: e.GetTimestamp()}
 }

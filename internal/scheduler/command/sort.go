@@ -13,9 +13,10 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler"
 )
 
-// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort with one
-// exception. If a pod enters the queue in the first minute of the process and has not been tried,
-// it is sorted by the end of the second in which it was created, not by the time when it was
+// Sort is the order in which waiting pods are tried. It is kube-scheduler's PrioritySort with two
+// exceptions. If a gang has its minimum, its other members come after all pods of their priority,
+// as in Volcano. If a pod enters the queue in the first minute of the process and has not been
+// tried, it is sorted by the end of the second in which it was created, not by the time when it was
 // queued.
 //
 // A starting scheduler finds all waiting pods at once, in no particular order. A kubelet that
@@ -29,6 +30,8 @@ type Sort struct {
 	started time.Time
 	// first names the pod that precedes all others. It is nil in a release that does not need it.
 	first *firstPod
+	// surplus reports whether a pod's gang already has its minimum; nil means that no gangs exist.
+	surplus func(*corev1.Pod) bool
 }
 
 // starting is the time after the start of the process for which the exception applies.
@@ -44,7 +47,12 @@ func NewSort(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Pl
 	}
 	s := Sort{started: time.Now().Add(starting)}
 	if handle != nil {
-		s.first = firstPodIn(ctx, handle.SharedInformerFactory())
+		shared := handle.SharedInformerFactory()
+		s.first = firstPodIn(ctx, shared)
+		s.surplus = func(pod *corev1.Pod) bool { // the profile's other plugins do not exist yet
+			parts, ours := scheduler.PartsOf(shared)
+			return ours && parts.Surplus(pod)
+		}
 	}
 	return s, nil
 }
@@ -55,12 +63,13 @@ func (Sort) Name() string { return scheduler.SortName }
 // waiting has the properties of a queue's entry that Sort compares.
 type waiting struct {
 	priority int32
+	surplus  bool
 	since    time.Time
 	queued   time.Time
 }
 
 func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts int) waiting {
-	w := waiting{priority, queued, queued}
+	w := waiting{priority: priority, surplus: s.surplus != nil && s.surplus(pod), since: queued, queued: queued}
 	// The API server truncates creation times to seconds.
 	if created := pod.CreationTimestamp.Add(time.Second); attempts == 0 && queued.Before(s.started) && created.Before(queued) {
 		w.since = created
@@ -69,5 +78,8 @@ func (s Sort) one(pod *corev1.Pod, priority int32, queued time.Time, attempts in
 }
 
 func (w waiting) before(v waiting) bool {
+	if w.priority == v.priority && w.surplus != v.surplus {
+		return v.surplus
+	}
 	return cmp.Or(cmp.Compare(v.priority, w.priority), w.since.Compare(v.since), w.queued.Compare(v.queued)) < 0
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,9 +34,9 @@ func triedBefore(info *framework.QueuedPodInfo, attempts int) *framework.QueuedP
 // TestSort: priority comes first. Then come pods of the first minute that were not tried yet, by
 // the second of their creation. All others are in the queue's order: a pod that was tried does not
 // go before pods that have waited since, and a pod that was created after that attempt does not go
-// before it.
+// before it. Members that their gang does not need for its minimum come last, however old they are.
 func TestSort(t *testing.T) {
-	sort := Sort{started: time.UnixMilli(100_000)}
+	sort := Sort{started: time.UnixMilli(100_000), surplus: func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "surplus") }}
 	want := []*framework.QueuedPodInfo{
 		waitingPod("urgent", 9, 500, 900_000),
 		waitingPod("older", 1, 80, 99_900),
@@ -49,6 +50,8 @@ func TestSort(t *testing.T) {
 		waitingPod("queued later", 1, 20, 100_000),
 		triedBefore(waitingPod("tried, and queued again later", 1, 5, 100_000+1), 1),
 		waitingPod("queued last", 1, 10, 100_002),
+		waitingPod("surplus, older", 1, 1, 90_000),
+		waitingPod("surplus, younger", 1, 2, 100_000),
 		waitingPod("of no importance", 0, 10, 90_000),
 	}
 	rng := rand.New(rand.NewPCG(27, 1))

@@ -31,6 +31,18 @@ func (gs *Groups) PreEnqueue(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
+// Surplus reports whether the pod belongs to a gang that already has its minimum, so that its
+// pending members are placed one by one.
+func (gs *Groups) Surplus(uid types.UID) bool {
+	if !gs.book.any.Load() {
+		return false
+	}
+	gs.book.mu.Lock()
+	defer gs.book.mu.Unlock()
+	g := gs.book.of[uid]
+	return g != nil && g.Open
+}
+
 // Reserve returns the reason why a planned member must not get its node, or nil. It reserves
 // nothing, because the ledger has had the reservation since the plan was made.
 func (gs *Groups) Reserve(pod *corev1.Pod, node string, account *ledger.Node) *fwk.Status {

@@ -3,6 +3,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -123,8 +125,9 @@ type job struct {
 	gang  gangfit.Question
 	stirs uint64
 	terms Terms
-	// single means that the job is for a late member.
-	single bool
+	// single means that the job is for a late member. modest means that the plan is only for the
+	// gang's minimum (book.rivals).
+	single, modest bool
 	// others answers questions about pods outside of the gang. patient calls Groups.patient for
 	// this attempt.
 	others  others
@@ -206,7 +209,11 @@ func (a *attempt) doesNotFit(r *result) *outcome {
 // written, reserve releases all reservations of the plan.
 func (j *job) reserve(g *group, r *result) *outcome {
 	p := &planned{group: g, by: map[types.UID]*place{}, alone: make(chan struct{})}
-	for _, at := range r.Places {
+	places := r.Places
+	if j.modest {
+		places = j.least(r)
+	}
+	for _, at := range places {
 		account := r.trial.Account(at.Node)
 		pod, c := j.Pods[at.Member], at.Candidate
 		if c == nil {
@@ -237,6 +244,31 @@ func (j *job) reserve(g *group, r *result) *outcome {
 		close(p.alone)
 	}
 	return &outcome{plan: p}
+}
+
+// least returns the places that the gang needs for its minimum, in the order of the plan. If it
+// keeps a place, it also keeps the earlier places on the node, because the node's answer may depend
+// on them. If some kind is coupled, it keeps all earlier places.
+func (j *job) least(r *result) (out []plan.Place) {
+	spare, spareOf, kept := len(r.Places)-j.gang.Minimum, map[string]int{}, map[int]bool{}
+	for _, at := range r.Places {
+		spareOf[j.Tasks[at.Member]]++
+	}
+	for task, n := range j.gang.Tasks {
+		spareOf[task] -= n
+	}
+	for _, at := range slices.Backward(r.Places) {
+		task, needed := j.Tasks[at.Member], kept[at.Node] || r.trial.coupled > 0 && len(kept) > 0
+		if !needed && spare > 0 && spareOf[task] > 0 {
+			spare--
+			spareOf[task]--
+			continue
+		}
+		kept[at.Node] = true
+		out = append(out, at)
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // conclude applies the outcome of an attempt to its group. The caller holds the lock.

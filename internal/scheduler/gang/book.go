@@ -347,6 +347,7 @@ func (b *book) job(g *group, one types.UID) *job {
 		planned, j.gang.Minimum = []*member{g.members[one]}, 1
 	}
 	j.gang.Start = j.gang.Minimum + j.gang.Done
+	j.modest = !j.single && g.asking == 0 && len(planned) > left.All && b.rivals(g)
 	for _, m := range planned {
 		j.Pods = append(j.Pods, m.pod)
 		j.Tasks = append(j.Tasks, m.says.Task)
@@ -355,6 +356,22 @@ func (b *book) job(g *group, one types.UID) *job {
 		j.Seated = g.seated()
 	}
 	return j
+}
+
+// rivals reports whether another gang of the same or a higher priority could be tried now, and has
+// not reached its minimum. As in Volcano, the minimums of all such gangs come before members that
+// no gang needs for its minimum. The caller holds the lock.
+func (b *book) rivals(g *group) bool {
+	priority, now := g.lowest(0), b.Clock.Now()
+	for _, other := range b.groups {
+		if other == g || other.waiting.All == 0 || other.lowest(0) < priority {
+			continue
+		}
+		if p := other.Phase(other.conditions(), now); p == gangs.Ready || p == gangs.Unconfirmed {
+			return true
+		}
+	}
+	return false
 }
 
 // gangOf returns the gang of a pod that is on a node, or the zero key if it has none.

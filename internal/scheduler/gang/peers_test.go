@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	"github.com/berth-dev/berth/internal/gangfit"
 	"github.com/berth-dev/berth/internal/gangs"
+	"github.com/berth-dev/berth/internal/plan"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -129,6 +131,79 @@ func TestEqualGangsTakeTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMinimumsComeFirst: the members that a gang does not need for its minimum get what the
+// minimums of other gangs of the same priority leave.
+func TestMinimumsComeFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		priority int32 // of the second gang
+		a, b     int
+	}{
+		"equal":  {0, 2, 5},
+		"higher": {1, 2, 5},
+		"lower":  {-1, 6, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(w *world) {
+				w.add("a", 6, 2, 1)
+				for i := range 6 {
+					pod := podOf("b", fmt.Sprint("b-", i), 3, 1)
+					pod.Spec.Priority = &c.priority
+					w.create(pod)
+				}
+				w.run(time.Minute)
+				if a, b := w.bound("a"), w.bound("b"); a != c.a || b != c.b {
+					t.Errorf("%d and %d members are bound: want %d and %d", a, b, c.a, c.b)
+				}
+			})
+		})
+	}
+	t.Run("alone", func(t *testing.T) {
+		inWorld(t, 1, func(w *world) {
+			w.add("a", 6, 2, 1)
+			w.run(time.Second)
+			w.want("a", 6, 6)
+			if w.tried != 6 {
+				t.Errorf("%d cycles: want that all members are planned together", w.tried)
+			}
+		})
+	})
+}
+
+// TestLeastPlaces: a modest plan has the members that the gang and each task need, and all members
+// on which these may depend.
+func TestLeastPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		places  string // for each place, the first letter of its task and the number of its node
+		minimum int
+		tasks   map[string]int
+		coupled int
+		want    string
+	}{
+		"the first":             {"w0 w0 w1 w1", 2, nil, 0, "w0 w0"},
+		"all are needed":        {"w0 w1", 2, nil, 0, "w0 w1"},
+		"of each task":          {"w0 w1 w2 p3", 2, map[string]int{"w": 1, "p": 1}, 0, "w0 p3"},
+		"more than each task's": {"w0 w1 w2 p3", 3, map[string]int{"w": 1, "p": 1}, 0, "w0 w1 p3"},
+		"earlier on the node":   {"w0 w1 p1 w2", 2, map[string]int{"w": 1, "p": 1}, 0, "w1 p1"},
+		"two earlier ones":      {"w0 w1 w1 p1 w2", 2, map[string]int{"p": 1}, 0, "w1 w1 p1"},
+		"coupled":               {"w0 w1 w2 p3 w4", 2, map[string]int{"w": 1, "p": 1}, 1, "w0 w1 w2 p3"},
+	} {
+		j := &job{}
+		j.gang.Minimum, j.gang.Tasks = c.minimum, c.tasks
+		v := &gangfit.Verdict{}
+		for i, place := range strings.Fields(c.places) {
+			j.Tasks = append(j.Tasks, place[:1])
+			v.Places = append(v.Places, plan.Place{Member: i, Node: int(place[1] - '0')})
+		}
+		var got []string
+		for _, at := range j.least(&result{Verdict: v, trial: &trial{coupled: c.coupled}}) {
+			got = append(got, fmt.Sprint(j.Tasks[at.Member], at.Node))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
+	}
 }
 
 // TestScaleUpWithARaisedMinimumIsWholeOrNothing (volcano#6010): the minimum was raised when new
