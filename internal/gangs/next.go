@@ -219,6 +219,9 @@ func (e Arrived) happen(s *step) {
 }
 
 func (e Lost) happen(s *step) {
+	if !e.Enough && s.Ahead.IsZero() {
+		s.Ahead = s.Together
+	}
 	switch {
 	case s.Doing == Binding && e.Before:
 	case s.Doing == Binding:

@@ -56,6 +56,9 @@ type Progress struct {
 	// Deadline is the time at which the bound members are deleted, unless the gang is whole. Zero
 	// means that there is no deadline, for example because no member is bound.
 	Deadline time.Time
+	// Ahead is the end of the time for which GoesAhead may return true. It is set only once: when a
+	// planned member that the minimum needs has failed.
+	Ahead time.Time
 
 	failures int // the number of failures in a row, for backOff
 	// say is the time at which SayWhy becomes due if the gang is still blocked (see sayAt).
@@ -110,6 +113,15 @@ func (p *Progress) Planned() bool { return p.Doing == Reserved || p.Doing == Bin
 // was missing at the last attempt.
 func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
+}
+
+// GoesAhead reports whether members that other gangs do not need for their minimums must wait for
+// the gang: a planned member that the minimum needs has failed, and is tried again. Without it, the
+// other members could take its place, and the gang's bound members would be deleted at the
+// deadline. GoesAhead returns false if the gang cannot be tried, or if the last attempt lacked
+// capacity. It returns true for no longer than the time that the first failed plan had.
+func (p *Progress) GoesAhead(c *Conditions, now time.Time) bool {
+	return now.Before(p.Ahead) && !p.Whole && !c.Settled && c.Blocked == "" && p.Doing != Ending && !p.Lacking
 }
 
 // sayAt returns the time at which SayWhy becomes due, or zero.

@@ -30,7 +30,8 @@ type admitter struct {
 	// spoiled has the namespaces whose groups cannot keep resources from groups of other
 	// namespaces, with the time at which this ends. A namespace is added when resources were kept
 	// for one of its groups, but no pod of the group got a node. A group whose first members have
-	// nodes is not affected.
+	// nodes is not affected. A namespace is also added when pods have waited for one of its groups
+	// without success (Groups.goAhead).
 	spoiled map[string]time.Time
 	// vacant has the objects of groups that wait to be admitted and do not have enough pods.
 	vacant          map[wire.GangKey]vacancy

@@ -62,10 +62,17 @@ func (gs *Groups) turn(pod *corev1.Pod) (Turn, *attempt) {
 	if why := gs.book.gate(g, pod.UID); why != "" {
 		return Turn{Held: notNow(why)}, nil
 	}
-	if g.settled() && !g.asksOf(pod) {
-		return Turn{}, nil
-	}
 	now := gs.book.Clock.Now()
+	if m := g.members[pod.UID]; g.settled() {
+		if why := gs.awaited(g, m); why != "" {
+			m.Begin(&gangs.Misfit{Why: why, Tried: gs.book.stirs, Stirs: gs.book.stirs}, now)
+			gs.lone[pod.UID] = g
+			return Turn{Held: notNow(why)}, nil
+		}
+		if !g.asksOf(pod) {
+			return Turn{}, nil
+		}
+	}
 	if until := gs.book.shares.Until(pod.Namespace); now.Before(until) {
 		return Turn{Held: gs.holdUntil(g, pod, until)}, nil
 	}

@@ -131,6 +131,8 @@ type book struct {
 	mu     sync.Mutex
 	groups map[wire.GangKey]*group
 	of     map[types.UID]*group
+	// ahead has the groups for which surplus members of other groups wait (Progress.GoesAhead).
+	ahead map[*group]bool
 	// shares limits the time that the unsuccessful attempts of each namespace take.
 	shares gangs.Shares
 	// stirs counts the changes of the cluster that could help a group that does not fit.
@@ -367,7 +369,7 @@ func (b *book) rivals(g *group) bool {
 		if other == g || other.waiting.All == 0 || other.lowest(0) < priority {
 			continue
 		}
-		if p := other.Phase(other.conditions(), now); p == gangs.Ready || p == gangs.Unconfirmed {
+		if p := other.Phase(other.conditions(), now); p == gangs.Ready || p == gangs.Unconfirmed || b.ahead[other] {
 			return true
 		}
 	}

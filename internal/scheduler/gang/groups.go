@@ -31,8 +31,8 @@ type Groups struct {
 	// follows means that Follow was called, so members of a plan are taken from the scheduling
 	// queue one after another.
 	follows bool
-	// lone has the groups of the late members (see attempt) that wait for a time or for a change of
-	// the cluster, by the member's UID.
+	// lone has the groups of the late members (see attempt) that wait for a time, for a change of the
+	// cluster or for another gang (Groups.awaited), by the member's UID.
 	lone map[types.UID]*group
 }
 
@@ -44,7 +44,7 @@ func New(o Options) *Groups {
 	if o.Forgo == nil {
 		o.Forgo = func(*corev1.Pod, string) {}
 	}
-	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}}
+	b := &book{Options: o, groups: map[wire.GangKey]*group{}, of: map[types.UID]*group{}, ahead: map[*group]bool{}}
 	gs := &Groups{book: b, teller: &teller{book: b}, barrier: &barrier{clock: o.Clock, waiting: o.Waiting}, lone: map[types.UID]*group{}}
 	gs.admitter = &admitter{book: b, admitted: map[wire.GangKey]*admission{}, spoiled: map[string]time.Time{}, vacant: map[wire.GangKey]vacancy{}, tellStatus: gs.teller.tellStatus}
 	gs.evictor = &evictor{o: &b.Options, of: b, evicted: map[types.UID]time.Time{}, protected: map[types.UID]int32{}}
@@ -272,7 +272,9 @@ func (gs *Groups) placed(g *group) {
 // and Try. The caller carries these out, but not while it holds the lock. The caller holds the lock
 // during the call of on.
 func (gs *Groups) on(g *group, e gangs.Event) (do gangs.Actions) {
-	g.Progress, do = gangs.Next(g.Progress, g.conditions(), e, gs.book.Clock.Now())
+	c, now := g.conditions(), gs.book.Clock.Now()
+	g.Progress, do = gangs.Next(g.Progress, c, e, now)
+	gs.goAhead(g, g.GoesAhead(c, now))
 	if do.Drop != "" {
 		gs.drop(g, do.Drop)
 	}
@@ -407,7 +409,7 @@ func (gs *Groups) Stir() {
 	}
 	alone := slices.Collect(maps.Keys(gs.lone))
 	for _, uid := range alone {
-		if m := gs.lone[uid].members[uid]; m != nil {
+		if m := gs.lone[uid].members[uid]; m != nil && gs.awaited(gs.lone[uid], m) == "" {
 			m.Stir(gs.book.stirs)
 		}
 	}

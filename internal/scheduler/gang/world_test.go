@@ -326,7 +326,7 @@ func inWorld(t *testing.T, nodes int, test func(*world)) {
 
 func newWorld(t *testing.T, nodes int) *world {
 	w := &world{t: t, accounts: map[string]*ledger.Node{}, pods: map[types.UID]*corev1.Pod{}, idle: map[types.UID]bool{},
-		waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}}
+		waiting: map[types.UID]*waitingPod{}, refuse: map[string]int{}, breakBind: map[string]int{}, notes: events.NewFakeRecorder(1000), nominated: map[string]string{}, why: map[string][]string{}}
 	w.addNodes(nodes)
 	w.begin()
 	return w
@@ -659,6 +659,7 @@ func (w *world) cycle(pod *corev1.Pod) {
 	turn := w.groups.PreFilter(w.t.Context(), w.profile(), pod)
 	switch {
 	case turn.Held != nil:
+		w.why[pod.Name] = append(w.why[pod.Name], turn.Held.Message())
 		w.idle[pod.UID] = true
 		if node := w.groups.Nominated(pod.UID); node != "" { // by PostFilter
 			w.nominated[pod.Name] = node
