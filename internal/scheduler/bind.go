@@ -19,6 +19,7 @@ import (
 	"github.com/berth-dev/berth/internal/scheduler/handover"
 	"github.com/berth-dev/berth/internal/scheduler/later"
 	"github.com/berth-dev/berth/internal/scheduler/nodes"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 	"github.com/berth-dev/berth/placement"
 )
@@ -183,8 +184,10 @@ var _ handover.Binding = (*binding)(nil)
 
 // reportPatience is the maximum time for which Bind waits for a report that shows if the pod still
 // fits. It is kube-scheduler's shortest back-off (podInitialBackoffSeconds), after which the pod
-// would be tried again. While Bind waits, other pods can be bound to the node. changePause is the
-// interval at which Bind checks whether the node has changed.
+// would be tried again. While Bind waits, other pods can be bound to the node. For a planned member
+// of a gang, Bind waits for up to wake.ReportLimit, because the member keeps its place meanwhile. If
+// it failed, the gang could lack it at its deadline. changePause is the interval at which Bind
+// checks whether the node has changed.
 const (
 	reportPatience = time.Second
 	changePause    = 20 * time.Millisecond
@@ -192,13 +195,17 @@ const (
 
 // write waits for the pod's turn on its node, decides again and writes the Binding. If only the
 // node's next report will show whether the pod fits, write tries again after each change of the
-// node, for at most reportPatience.
+// node, as long as its patience lasts (reportPatience).
 func (b *binding) write(ctx context.Context) *fwk.Status {
 	core, n := b.plugin.core, b.node
 	if err := core.gangs.AwaitTurn(ctx, b.pod.UID); err != nil {
 		return fwk.AsStatus(err)
 	}
-	for until := core.clock.Now().Add(reportPatience); ; {
+	patience := reportPatience
+	if _, planned := b.way.(*gangMember); planned {
+		patience = wake.ReportLimit
+	}
+	for until := core.clock.Now().Add(patience); ; {
 		changes := n.Changes()
 		core.delays.is(b.pod.UID, inBinding)
 		status := b.writeInTurn(ctx)

@@ -7,6 +7,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-dev/berth/internal/ledger"
+	"github.com/berth-dev/berth/internal/scheduler/wake"
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -204,24 +206,31 @@ func TestBindingsOfOthersArePaced(t *testing.T) {
 
 // TestBindWaitsForAReport: another pod has come to the node since Reserve, and is ending. Bind
 // waits for the report that shows if the pod still fits, but not longer than kube-scheduler's
-// back-off.
+// back-off. A planned member of a gang waits longer.
 func TestBindWaitsForAReport(t *testing.T) {
+	never := func(*fixture, *corev1.Pod) {}
 	for what, tc := range map[string]struct {
 		report func(f *fixture, other *corev1.Pod)
+		member bool
 		want   fwk.Code
+		least  time.Duration
 	}{
-		"the other has ended": {func(f *fixture, other *corev1.Pod) {
+		"the other has ended": {report: func(f *fixture, other *corev1.Pod) {
 			f.feed.PodGone(other)
 			f.state.Release(string(other.UID))
 			f.feed.ReportSeen(f.topology())
-		}, fwk.Success},
-		"no report comes": {func(*fixture, *corev1.Pod) {}, fwk.Pending},
+		}, want: fwk.Success},
+		"no report comes":             {report: never, want: fwk.Pending, least: reportPatience},
+		"no report comes to a member": {report: never, member: true, want: fwk.Pending, least: wake.ReportLimit},
 	} {
 		t.Run(what, func(t *testing.T) {
 			pod, other := pinned("x", 8), on(pinned("other", 8), "n")
 			f, h := attached(t, pod)
 			h.onBind(func(*corev1.Binding) error { return nil })
 			state := f.reserve(pod)
+			if tc.member {
+				cycleOf(state).way = &gangMember{node: "n"}
+			}
 			f.admit(other)
 			f.feed.ReportSeen(f.topology())
 			f.feed.PodSeen(other, false)
@@ -236,8 +245,8 @@ func TestBindWaitsForAReport(t *testing.T) {
 					if s.Code() != tc.want || !reported {
 						t.Errorf("%v (%v), want %v", s, s.Code(), tc.want)
 					}
-					if took := f.clock.Now().Sub(began); took > reportPatience+changePause {
-						t.Errorf("Bind has waited %v", took)
+					if took := f.clock.Now().Sub(began); took < tc.least || took > max(tc.least, reportPatience)+changePause {
+						t.Errorf("Bind has waited %v, want %v", took, tc.least)
 					}
 					return
 				default:

@@ -48,7 +48,8 @@
 //	Bind        Skip                            the pod passes untouched: DefaultBinder binds it
 //	            Success                         Binding and decision are written
 //	            Unschedulable, Pending          the node's answer has changed: wake.RoundPause later. Before
-//	                                            Pending, Bind has waited reportPatience for a report
+//	                                            Pending, Bind has waited reportPatience for a report, or
+//	                                            wake.ReportLimit if the pod is a planned member of a gang
 //	            Error                           the API server refused, or the result is unknown: the end of
 //	                                            the back-off. If unknown, the place stays reserved
 package scheduler
