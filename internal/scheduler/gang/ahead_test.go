@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // elastic creates members of a gang in a namespace.
@@ -100,7 +103,11 @@ func TestAFailingGangHoldsSurplusOnce(t *testing.T) {
 // TestAGangThatCannotGoOnHoldsNoSurplus: the gang lacks capacity, or a pod.
 func TestAGangThatCannotGoOnHoldsNoSurplus(t *testing.T) {
 	for name, stop := range map[string]func(*world){
-		"no room":       func(w *world) { w.seat("x", "n1", 2, 0) },
+		"no room": func(w *world) {
+			for _, n := range w.nodes {
+				n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("2")
+			}
+		},
 		"a pod is gone": func(w *world) { w.remove("a-3") },
 		"it is deleted": func(w *world) { w.end("a") },
 	} {
@@ -118,6 +125,9 @@ func TestAGangThatCannotGoOnHoldsNoSurplus(t *testing.T) {
 				w.elastic("b", "other", 1, 2, 1, 0)
 				w.run(3 * time.Second)
 				w.wantBound("b", 2)
+				if a := w.bound("a"); a > 3 {
+					t.Errorf("%d pods of the gang are bound, want 3 or none", a)
+				}
 				if strings.Contains(strings.Join(w.why["b-1"], ""), "waits for") && name != "no room" {
 					t.Errorf("pod b-1 waited: %q", w.why["b-1"])
 				}
