@@ -185,8 +185,8 @@ var _ handover.Binding = (*binding)(nil)
 // reportPatience is the maximum time for which Bind waits for a report that shows if the pod still
 // fits. It is kube-scheduler's shortest back-off (podInitialBackoffSeconds), after which the pod
 // would be tried again. While Bind waits, other pods can be bound to the node. For a planned member
-// of a gang, Bind waits for up to wake.ReportLimit, because the member keeps its place meanwhile. If
-// it failed, the gang could lack it at its deadline. changePause is the interval at which Bind
+// of a gang, Bind waits for up to wake.ReportLimit, because the member keeps its place meanwhile.
+// If it failed, the gang could lack it at its deadline. changePause is the interval at which Bind
 // checks whether the node has changed.
 const (
 	reportPatience = time.Second

@@ -31,8 +31,8 @@ type Groups struct {
 	// follows means that Follow was called, so members of a plan are taken from the scheduling
 	// queue one after another.
 	follows bool
-	// lone has the groups of the late members (see attempt) that wait for a time, for a change of the
-	// cluster or for another gang (Groups.awaited), by the member's UID.
+	// lone has the groups of the late members (see attempt) that wait for a time, for a change of
+	// the cluster or for another gang (Groups.awaited), by the member's UID.
 	lone map[types.UID]*group
 }
 
