@@ -103,6 +103,8 @@ type world struct {
 	terms    Terms
 	classes  map[string]int32
 	standard string
+	// why has the reasons why a pod was not tried, one for each attempt.
+	why map[string][]string
 	// shape is the ledger's shape of all pods, if they request the same; otherwise 0.
 	shape ledger.Shape
 	// kubelets admit bound pods, and report them a little later; nil in tests without kubelets.
