@@ -52,8 +52,8 @@ const (
 )
 
 // Add adds a member. Its likeness encodes everything that rules about nodes read, so members with
-// equal likenesses are of one kind. Add returns false if the budget is used up. A member of a kind
-// that is one too many (plan.MaxKinds, plan.MaxHosts) uses up the budget.
+// equal likenesses are of one kind. Add returns false if the budget is used up. If there are
+// already plan.MaxKinds kinds, a member of a further kind uses up the budget.
 func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	if !q.Budget.Spend(memberLooks) {
 		return false
@@ -62,12 +62,9 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 	key := sha256.Sum256(likeness)
 	k, known := q.known[key]
 	if !known {
-		k = len(q.Kinds)
-		if q.Dear.Kinds = k + 1; m.Host {
-			q.Dear.Hosts++
-		}
-		if q.Dear.Hosts > plan.MaxHosts || q.Dear.Kinds-q.Dear.Hosts > plan.MaxKinds {
+		if k = len(q.Kinds); k == plan.MaxKinds {
 			q.Budget.Spend(plan.Looks)
+			q.Dear.Kinds = k + 1
 			return false
 		}
 		if q.known == nil {
@@ -75,6 +72,7 @@ func (q *Question) Add(m plan.Member, likeness []byte) bool {
 		}
 		q.known[key] = k
 		q.Kinds = append(q.Kinds, Kind{First: len(q.Members)})
+		q.Dear.Kinds = k + 1
 	}
 	q.Kinds[k].Size++
 	m.Kind, m.Size = k, m.Asks.Size()

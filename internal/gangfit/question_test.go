@@ -3,7 +3,6 @@ package gangfit
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/berth-dev/berth/internal/amounts"
@@ -130,24 +129,5 @@ func TestTooManyKinds(t *testing.T) {
 	v := q.Ask(&counted{cpus: []int64{8}})
 	if want := "its pods are of more than 256 kinds: "; !v.Cut || v.Whole || len(v.String()) < len(want) || v.String()[:len(want)] != want {
 		t.Errorf("%q", v)
-	}
-}
-
-// TestTooManyHosts: kinds of one host have a limit of their own.
-func TestTooManyHosts(t *testing.T) {
-	q := &Question{Budget: plan.NewBudget(t.Context())}
-	for i := range plan.MaxHosts {
-		if !q.Add(plan.Member{Host: true}, fmt.Append(nil, i)) {
-			t.Fatalf("%d hosts are too many", i+1)
-		}
-	}
-	if !q.Add(plan.Member{}, []byte("any host")) {
-		t.Error("a kind without a host is refused")
-	}
-	if q.Add(plan.Member{Host: true}, []byte("one more")) {
-		t.Error("one more host is planned")
-	}
-	if want := "its pods select more than 1024 hosts"; !strings.HasPrefix(q.Dear.String(), want) {
-		t.Errorf("%q, want %q", q.Dear, want)
 	}
 }

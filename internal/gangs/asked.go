@@ -46,8 +46,7 @@ func (a *Asked) Ask(q *gangfit.Question) error {
 			return err
 		}
 		kinds := len(q.Kinds)
-		_, host := HostOf(pod)
-		m := plan.Member{Task: a.Tasks[i], Host: host, Priority: corev1helpers.PodPriority(pod), Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
+		m := plan.Member{Task: a.Tasks[i], Priority: corev1helpers.PodPriority(pod), Pod: suppose.Pod{Candidate: c, Asks: wire.ReadAmounts(pod), Ports: wire.PortsOf(pod)}}
 		if !q.Add(m, likeness(pod, c, looked)) {
 			return nil
 		}
@@ -126,17 +125,6 @@ func PodTerms(pod *corev1.Pod, preferred bool) (out []corev1.PodAffinityTerm) {
 		}
 	}
 	return out
-}
-
-// HostOf returns the host that the pod's node selector names, as Kueue's topology-aware scheduling
-// writes it. It returns false if there is none, or if the pod has a claim or a volume, because then
-// the pod costs more than a question to the host.
-func HostOf(pod *corev1.Pod) (host string, ok bool) {
-	if len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return !isHarmless(&v) }) {
-		return "", false
-	}
-	host, ok = pod.Spec.NodeSelector[corev1.LabelHostname]
-	return host, ok
 }
 
 // CountTerms returns the number of a pod's spread constraints, affinity terms and anti-affinity

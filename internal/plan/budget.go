@@ -20,20 +20,14 @@ const (
 	Patience = 5 * time.Second
 )
 
-// MaxKinds is the maximum number of kinds of members in a gang, without the kinds of one host
-// (Member.Host). MaxHosts is the maximum number of kinds of one host. Such a kind is cheap: the
-// plan asks only its host about it, and no plugin scores nodes for it.
-const (
-	MaxKinds = 256
-	MaxHosts = 1024
-)
+// MaxKinds is the maximum number of kinds of members in a gang.
+const MaxKinds = 256
 
 // Dear has the numbers that explain why a gang is too expensive to plan.
 type Dear struct {
 	// Members is the number of members that are planned together, and Kinds the number of their
-	// kinds. Hosts is the number of kinds of one host. Names counts how often pods of the gang name
-	// each other in their wishes (Wish).
-	Members, Kinds, Hosts, Names int
+	// kinds. Names counts how often pods of the gang name each other in their wishes (Wish).
+	Members, Kinds, Names int
 	// Late means that the plan was stopped because it took too long.
 	Late bool
 	// Terms counts the spread constraints, and the inter-pod affinity and anti-affinity terms, of
@@ -43,10 +37,7 @@ type Dear struct {
 
 // String explains why the gang is too expensive, and how it would be cheaper.
 func (d Dear) String() string {
-	if d.Hosts > MaxHosts {
-		return fmt.Sprintf("its pods select more than %d hosts by the label kubernetes.io/hostname", MaxHosts)
-	}
-	if d.Kinds-d.Hosts > MaxKinds {
+	if d.Kinds > MaxKinds {
 		return fmt.Sprintf("its pods are of more than %d kinds: pods of one kind have the same images, requests, node selectors, affinity, tolerations and priority, and no claims for volumes or devices", MaxKinds)
 	}
 	pods := counted(d.Members, "pod", "pods")

@@ -16,8 +16,6 @@ type Member struct {
 	// Kind identifies the kind of the member. All plugins and nodes treat members of one kind
 	// equally.
 	Kind int
-	// Host means that the pod's node selector names one host.
-	Host bool
 	// Task is the task of the gang to which the member belongs.
 	Task string
 	// Size orders members: larger members are harder to place.

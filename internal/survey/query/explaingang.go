@@ -180,10 +180,6 @@ type trialNodes struct {
 	asks  gangfit.Question
 	kinds []*gangKind
 	nodes []*survey.NodeState
-	// byHost has the indices in nodes by the value of the label kubernetes.io/hostname, unknown
-	// those of the nodes without an object, and all has all of them; nil until Nodes needs them.
-	byHost       map[string][]int
-	unknown, all []int
 	// rooms has, by node, a function that returns the free amounts.
 	rooms []func() *amounts.Node
 	// classes are the extended resources of DeviceClasses. It is nil if neither a member nor the
@@ -372,19 +368,17 @@ func (t *trialNodes) Nodes(kind int) []int {
 	k := t.kinds[kind]
 	if k.said == nil {
 		affinity := nodeaffinity.GetRequiredNodeAffinity(k.pod)
-		nodes := t.named(k.pod)
-		for _, i := range nodes {
-			object := t.nodes[i].Object
-			match := object == nil // it is not known
+		for i, n := range t.nodes {
+			match := n.Object == nil // it is not known
 			if !match {
-				match, _ = affinity.Match(object)
+				match, _ = affinity.Match(n.Object)
 			}
 			if match {
 				k.among = append(k.among, i)
 			}
 		}
 		k.said = make([]Answer, len(k.among))
-		if !t.asks.Budget.Spend(len(nodes)/matchLooks + nodeLooks*len(k.among)) {
+		if !t.asks.Budget.Spend(len(t.nodes)/matchLooks + nodeLooks*len(k.among)) {
 			return nil
 		}
 		parallel.Do(len(k.among), func(i int) { k.said[i] = t.askFirst(k, affinity, k.among[i]) })
@@ -400,28 +394,6 @@ func (t *trialNodes) Nodes(kind int) []int {
 		out[i] = k.among[at]
 	}
 	return out
-}
-
-// named returns the nodes that may match the pod's node selector, in ascending order: the nodes
-// with the selected hostname and the nodes that are not known, or all nodes.
-func (t *trialNodes) named(pod *corev1.Pod) []int {
-	host, ok := gangs.HostOf(pod)
-	if t.byHost == nil {
-		t.byHost = map[string][]int{}
-		for i, n := range t.nodes {
-			t.all = append(t.all, i)
-			if n.Object == nil {
-				t.unknown = append(t.unknown, i)
-				continue
-			}
-			name := n.Object.Labels[corev1.LabelHostname]
-			t.byHost[name] = append(t.byHost[name], i)
-		}
-	}
-	if ok {
-		return slices.Sorted(slices.Values(slices.Concat(t.byHost[host], t.unknown)))
-	}
-	return t.all
 }
 
 // askFirst returns a node's answer about the kind before any member is placed.
