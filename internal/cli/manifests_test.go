@@ -89,8 +89,8 @@ func TestMirrorOfCheckpoint(t *testing.T) {
 	expect(t, ExitOK, "x           0      3-7", "place", "-f", in.file("a.yaml", mirror), "--node", "package:1 numa:1 core:8 pu:1 mem:8Gi", "--kubelet-config", kubelet, "--state", in.dir)
 }
 
-// TestEndedPodOfCheckpoint: the checkpoints of a kubelet contain a pod that has ended until the next
-// admission, which starts with its release. So a pod that -f lists as ended does not count.
+// TestEndedPodOfCheckpoint: the checkpoints of a kubelet contain a pod that has ended until the
+// next admission, which starts with its release. So a pod that -f lists as ended does not count.
 func TestEndedPodOfCheckpoint(t *testing.T) {
 	in := newInputs(t)
 	kubelet := in.file("kubelet.yaml", kubeletHead+"cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")

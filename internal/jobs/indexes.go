@@ -24,8 +24,8 @@ func formatIndexes(indexes []int) string {
 	return strings.Join(items, ",")
 }
 
-// parseIndexes returns the indexes in a text of formatIndexes that are less than limit, each once. It
-// ignores other parts of the text.
+// parseIndexes returns the indexes in a text of formatIndexes that are less than limit, each once.
+// It ignores other parts of the text.
 func parseIndexes(text string, limit int) (out []int) {
 	next := 0
 	for item := range strings.SplitSeq(text, ",") {

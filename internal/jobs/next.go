@@ -484,8 +484,8 @@ const (
 	// run yet: "0@1,3@1" are the indexes 0 and 3, and status.retryCount was 1. The key is written
 	// only if the policy for PodEvicted has a timeout.
 	evictedPods = "berth.dev/evicted-pods-"
-	// succeededPods, followed by the name of a task, has the indexes of its pods that succeeded, such
-	// as "0-3,5". The key is removed when these pods are to run again.
+	// succeededPods, followed by the name of a task, has the indexes of its pods that succeeded,
+	// such as "0-3,5". The key is removed when these pods are to run again.
 	succeededPods = "berth.dev/succeeded-pods-"
 	// countedTear is the cause for which a policy restarted a part of a torn Job (see torn). It is
 	// removed when at least minAvailable pods have nodes, or when the whole Job restarts. A Job may

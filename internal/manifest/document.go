@@ -236,8 +236,8 @@ func (r *reader) add(h *head, k kind, doc []byte) error {
 	return nil
 }
 
-// passOver adds notes about a pod that is not created yet: about the devices that a webhook may add,
-// and about annotations and labels that would have no effect if Berth placed the pod. It also
+// passOver adds notes about a pod that is not created yet: about the devices that a webhook may
+// add, and about annotations and labels that would have no effect if Berth placed the pod. It also
 // records a pod with a RuntimeClass for addClasses.
 func (r *reader) passOver(h *head, p *part) {
 	note := func(text string) { r.ignored = append(r.ignored, h.object()+": "+p.at+text) }

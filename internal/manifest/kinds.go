@@ -101,8 +101,8 @@ func (o *objectReader) podOf(t *template, name string) *corev1.Pod {
 	return pod
 }
 
-// readPod reads a pod. If the pod mirrors a static pod, it gets the static pod's UID, with which the
-// kubelet's checkpoints name it.
+// readPod reads a pod. If the pod mirrors a static pod, it gets the static pod's UID, with which
+// the kubelet's checkpoints name it.
 func readPod(o *objectReader) ([]part, error) {
 	pod := new(corev1.Pod)
 	err := o.into(pod)
