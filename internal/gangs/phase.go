@@ -115,11 +115,11 @@ func (p *Progress) LacksRoom(c *Conditions) bool {
 	return p.Lacking && !p.Planned() && !c.Settled
 }
 
-// GoesAhead reports whether members that other gangs do not need for their minimums must wait for
-// the gang: a planned member that the minimum needs has failed, and is tried again. Without it, the
-// other members could take its place, and the gang's bound members would be deleted at the
-// deadline. GoesAhead returns false if the gang cannot be tried, or if the last attempt lacked
-// capacity. It returns true for no longer than the time that the first failed plan had.
+// GoesAhead reports whether other gangs' members beyond their minimums must wait for the gang: a
+// planned member that the minimum needs has failed, and is tried again. If they did not wait, they
+// could take the member's place, and the gang's bound members would be deleted at the deadline.
+// GoesAhead returns false if the gang cannot be tried, or if the last attempt lacked capacity. It
+// returns true for no longer than the time that the first failed plan had.
 func (p *Progress) GoesAhead(c *Conditions, now time.Time) bool {
 	return now.Before(p.Ahead) && !p.Whole && !c.Settled && c.Blocked == "" && p.Doing != Ending && !p.Lacking
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/cpuset"
 
 	batch "github.com/berth-dev/berth/api/batch/v1alpha1"
 	group "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
@@ -717,7 +718,7 @@ func (n *stepper) tally() {
 	}
 	for i := range n.spec.tasks {
 		name := n.spec.tasks[i].name
-		n.note(succeededPods+name, formatIndexes(succeeded[name]))
+		n.note(succeededPods+name, cpuset.New(succeeded[name]...).String())
 	}
 	for name := range n.owed {
 		counts[name] = n.job.Status.TaskStatusCount[name]

@@ -172,15 +172,22 @@ func TestAHighGroupWithoutPodsIsLetIn(t *testing.T) {
 	}
 }
 
+// afterAnother creates a group that takes the room, and then a group without pods, which waits for
+// the room unless its priority is above 2. It returns the second group's key.
+func afterAnother(w *world) wire.GangKey {
+	w.object("there", 2, "6")
+	w.create(staged("there", "0", 3, 2))
+	w.create(staged("there", "1", 3, 2))
+	w.run(time.Second)
+	key := w.object("new", 1, "6")
+	w.run(time.Minute)
+	return key
+}
+
 // TestAClassThatComesLater: the priority of a waiting group without pods follows the classes.
 func TestAClassThatComesLater(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
-		w.object("there", 2, "6")
-		w.create(staged("there", "0", 3, 2))
-		w.create(staged("there", "1", 3, 2))
-		w.run(time.Second)
-		key := w.object("new", 1, "6")
-		w.run(time.Minute)
+		key := afterAnother(w)
 		if got := w.phase(key); got != "Pending" {
 			t.Errorf("the phase is %q without a class", got)
 		}
@@ -192,12 +199,7 @@ func TestAClassThatComesLater(t *testing.T) {
 	})
 	inWorld(t, 1, func(w *world) {
 		w.classes = map[string]int32{"standard": 2, "urgent": 9}
-		w.object("there", 2, "6")
-		w.create(staged("there", "0", 3, 2))
-		w.create(staged("there", "1", 3, 2))
-		w.run(time.Second)
-		key := w.object("new", 1, "6")
-		w.run(time.Minute)
+		key := afterAnother(w)
 		if got := w.phase(key); got != "Pending" {
 			t.Errorf("the phase is %q while the standard class is low", got)
 		}
