@@ -115,9 +115,7 @@ func (c *hollowCluster) createAbove(file string) (names []string) {
 
 func (c *hollowCluster) nodeOf(name string) string {
 	c.Helper()
-	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
-	c.must(err)
-	return pod.Spec.NodeName
+	return c.pod(name).Spec.NodeName
 }
 
 func (c *hollowCluster) deleteAll(names []string) {

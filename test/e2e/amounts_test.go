@@ -168,9 +168,7 @@ func (c *hollowCluster) untilPlacedWith(g wire.Guarantee, certainty wire.Certain
 		name := fmt.Sprintf("%s-%s-%d", g, certainty, i)
 		c.create(pinnedPod(name, "", cpus))
 		c.awaitRunning(name)
-		pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
-		c.must(err)
-		p, _, err := wire.ReadPlacement(pod)
+		p, _, err := wire.ReadPlacement(c.pod(name))
 		c.must(err)
 		if p.Guarantee == g && p.Certainty == certainty {
 			c.wantPlacement(name, g, certainty)
@@ -209,8 +207,7 @@ func (c *hollowCluster) wantGuarantee(g wire.Guarantee, certainty wire.Certainty
 
 func (c *hollowCluster) wantPlacement(name string, g wire.Guarantee, certainty wire.Certainty) {
 	c.Helper()
-	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
-	c.must(err)
+	pod := c.pod(name)
 	p, _, err := wire.ReadPlacement(pod)
 	if err != nil || p.Guarantee != g || p.Certainty != certainty {
 		c.Errorf("%s: guarantee %s, %s, %v: want %s, %s", name, p.Guarantee, p.Certainty, err, g, certainty)

@@ -41,12 +41,12 @@ func TestKoordletCarriesOut(t *testing.T) {
 		}
 	}
 	start("2", "a")
-	c.awaitMessage("a", "no pod on this node runs it")
+	c.awaitUnschedulable("a", "no pod on this node runs it")
 	image := ask("image", "100m", false) // the image's name does not identify koordlet
 	image.Spec.NodeName, image.Spec.Containers[0].Image = n.spec.Name, "example.com/koordinator/koordlet:v1.6"
 	c.create(image)
 	c.awaitRunning("image")
-	c.awaitMessage("a", "no pod on this node runs it")
+	c.awaitUnschedulable("a", "no pod on this node runs it")
 	c.delete("image", nil)
 	c.createKoordlet(n.spec.Name)
 	start("2", "b")
@@ -60,7 +60,7 @@ func TestKoordletCarriesOut(t *testing.T) {
 	c.awaitRunning("d", "e")
 	c.entrustedKept(13)
 	start("2", "waits") // one of the 14 CPUs is left, and koordlet's own pod asks for a part of that CPU
-	c.awaitMessage("waits", "Insufficient cpu")
+	c.awaitUnschedulable("waits", "Insufficient cpu")
 	c.delete("a", nil)
 	c.awaitRunning("waits")
 	c.entrustedKept(13)

@@ -100,7 +100,7 @@ func TestNumbersOfNUMANodes(t *testing.T) {
 		}
 		c.create(p)
 		if tc.got == "" {
-			c.awaitMessage("x", tc.want)
+			c.awaitUnschedulable("x", tc.want)
 		} else {
 			c.awaitRunning("x")
 			if got := c.numbersOf("x"); got != tc.got {

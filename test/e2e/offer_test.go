@@ -277,13 +277,6 @@ func TestOfferedDevices(t *testing.T) {
 	rival.Stop()
 }
 
-func (c *hollowCluster) pod(name string) *corev1.Pod {
-	c.Helper()
-	p, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
-	c.must(err)
-	return p
-}
-
 // awaitAllocatable waits until n units of a resource are allocatable on a node.
 func (c *hollowCluster) awaitAllocatable(node, name string, n int64) {
 	c.Helper()

@@ -2,12 +2,9 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,7 +48,7 @@ func TestLicences(t *testing.T) {
 	c.awaitRunning("a", "b")
 	c.licencesKept()
 	start("waits", 2)
-	c.awaitMessage("waits", licence, "1 ")
+	c.awaitUnschedulable("waits", licence, "1 ")
 	start("c", 1)
 	c.awaitRunning("c")
 	c.licencesKept()
@@ -60,7 +57,7 @@ func TestLicences(t *testing.T) {
 	start("d", 1)
 	c.awaitRunning("d")
 	c.licencesKept()
-	c.awaitMessage("waits", licence)
+	c.awaitUnschedulable("waits", licence)
 
 	c.delete("a", nil)
 	c.awaitRunning("waits")
@@ -95,23 +92,4 @@ func (c *hollowCluster) licencesKept() {
 			c.Errorf("%s has given %d licences of %d", got.Place, given[got.Place], licencesOfSocket)
 		}
 	}
-}
-
-// awaitMessage waits until the condition of a waiting pod has these words.
-func (c *hollowCluster) awaitMessage(name string, words ...string) {
-	c.Helper()
-	last := ""
-	defer func() { c.Logf("%s: %s", name, last) }()
-	c.await(name+" to say why it waits", func(pods []corev1.Pod) bool {
-		i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
-		if i < 0 || pods[i].Spec.NodeName != "" {
-			return false
-		}
-		for _, cond := range pods[i].Status.Conditions {
-			if last = cond.Message; cond.Type == corev1.PodScheduled && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(last, w) }) {
-				return true
-			}
-		}
-		return false
-	})
 }

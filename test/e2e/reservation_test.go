@@ -128,19 +128,13 @@ func (c *reservationCluster) place(name string) (cpus topology.CPUSet) {
 // given returns the node and the CPUs of a pod's Binding.
 func (c *reservationCluster) given(name string) (node string, cpus topology.CPUSet) {
 	c.Helper()
-	pod, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
-	c.must(err)
+	pod := c.pod(name)
 	p, _, err := wire.ReadPlacement(pod)
 	c.must(err)
 	for i := range p.Decision.Containers {
 		cpus = cpus.Or(&p.Decision.Containers[i].CPUs)
 	}
 	return pod.Spec.NodeName, cpus
-}
-
-func (c *hollowCluster) awaitUnschedulable(name, text string) {
-	c.Helper()
-	c.await(name+" to be refused: "+text, func(pods []corev1.Pod) bool { return strings.Contains(unschedulable(pods, name), text) })
 }
 
 // TestReservations holds room on two nodes that obey and on one where the kubelet decides. Other

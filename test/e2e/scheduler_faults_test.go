@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,7 +9,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/berth-dev/berth/internal/controlplane"
 	"github.com/berth-dev/berth/test/line"
 )
 
@@ -50,13 +47,8 @@ const (
 	cutWatch    fault = "cut watch"
 )
 
-func newFaultyWire(t *testing.T, cp *controlplane.ControlPlane, f func(*http.Request) fault) *faultyWire {
-	t.Helper()
-	return newFaultyWireFor(t, cp.RESTConfig(), f)
-}
-
-// newFaultyWireFor makes a wire with the credentials of config.
-func newFaultyWireFor(t *testing.T, config *rest.Config, f func(*http.Request) fault) *faultyWire {
+// newFaultyWire makes a wire with the credentials of config.
+func newFaultyWire(t *testing.T, config *rest.Config, f func(*http.Request) fault) *faultyWire {
 	t.Helper()
 	w := &faultyWire{fault: f, counts: map[fault]int{}, sent: map[string]time.Time{}}
 	var err error
@@ -192,90 +184,4 @@ func isBinding(r *http.Request) bool {
 // podOfBinding returns the name of a Binding's pod.
 func podOfBinding(r *http.Request) string {
 	return strings.TrimSuffix(r.URL.Path[strings.Index(r.URL.Path, "/pods/")+len("/pods/"):], "/binding")
-}
-
-// newFaultyTest does the same as newSchedulerTest, with a faulty wire.
-func newFaultyTest(t *testing.T, p *schedulerPlane, nodes map[string]nodeSpec, f func(*http.Request) fault) *schedulerTest {
-	t.Helper()
-	s := newFleetTest(t, p, nodes)
-	s.wire = newFaultyWire(t, p.ControlPlane, f)
-	s.sched = startSchedulerWith(t, schedulerVerb, s.wire.Access(), nil)
-	return s
-}
-
-// TestSchedulerUnderFaults has the same nodes as TestScheduler.
-func TestSchedulerUnderFaults(t *testing.T) {
-	runCases(t, []schedulerCase{
-		{"loses answers", testSchedulerLosesAnswers},
-		{"cut watches", testSchedulerWithCutWatches},
-		{"recreates at once", testSchedulerRecreatesAtOnce},
-		{"evicts slowly", testSchedulerEvictsSlowly},
-	})
-}
-
-func testSchedulerLosesAnswers(t *testing.T, p *schedulerPlane) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	s := newFaultyTest(t, p, pinnedNodes(3), func(r *http.Request) fault {
-		if !isBinding(r) {
-			return noFault
-		}
-		return []fault{noFault, noFault, noFault, lostRequest, lostAnswer, lateAnswer}[rng.IntN(6)]
-	})
-	s.churn(rand.New(rand.NewPCG(7, 8)), 100, func(int) {})
-	s.fleet.demandNoSurprise()
-	if s.wire.count(lostAnswer) == 0 || s.wire.count(lostRequest) == 0 {
-		t.Error("no answer was lost, or no request")
-	}
-}
-
-func testSchedulerWithCutWatches(t *testing.T, p *schedulerPlane) {
-	s := newFaultyTest(t, p, pinnedNodes(3), func(*http.Request) fault { return noFault })
-	s.churn(rand.New(rand.NewPCG(9, 10)), 100, func(i int) {
-		if i%25 == 24 {
-			s.wire.Cut()
-			s.wire.mu.Lock()
-			s.wire.counts[cutWatch]++
-			s.wire.mu.Unlock()
-		}
-	})
-	s.fleet.demandNoSurprise()
-}
-
-// testSchedulerEvictsSlowly: victims leave one after the other, with reports in between.
-func testSchedulerEvictsSlowly(t *testing.T, p *schedulerPlane) {
-	rng := rand.New(rand.NewPCG(11, 12))
-	s := newFaultyTest(t, p, pinnedNodes(1), func(r *http.Request) fault {
-		if r.Method != http.MethodDelete && r.Method != http.MethodPatch {
-			return noFault
-		}
-		return []fault{noFault, lateAnswer, lateRequest, lateRequest}[rng.IntN(4)]
-	})
-	s.demandPreemption()
-	if s.wire.count(lateRequest) == 0 {
-		t.Error("nothing was late")
-	}
-}
-
-// testSchedulerRecreatesAtOnce deletes pods and creates them again under the same name in the same
-// moment.
-func testSchedulerRecreatesAtOnce(t *testing.T, p *schedulerPlane) {
-	s := newSchedulerTest(t, p, pinnedNodes(1), nil)
-	for i := range 3 {
-		s.create(pod(fmt.Sprint("r", i), 4))
-	}
-	s.awaitRunning(3)
-	for round := range 3 {
-		for i := range 3 {
-			name := fmt.Sprint("r", i)
-			s.delete(name)
-			s.create(pod(fmt.Sprint(name, "-", round), 4)) // has the same name and a new UID, before the old pod has left
-		}
-		s.awaitRunning(3)
-		for i := range 3 {
-			s.delete(fmt.Sprint("r", i, "-", round))
-			s.create(pod(fmt.Sprint("r", i), 4+round%2*0))
-		}
-		s.awaitRunning(3)
-	}
-	s.fleet.demandNoSurprise()
 }

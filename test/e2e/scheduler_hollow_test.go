@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -168,7 +169,7 @@ func newHollowClusterOn(t *testing.T, nodes int, opts controlplane.Options, chan
 	c.watch()
 	config, err := c.ControlPlane.UserConfig(controlplane.Scheduler.Name, nil)
 	c.must(err)
-	c.wire = newFaultyWireFor(t, config, soundly)
+	c.wire = newFaultyWire(t, config, soundly)
 	c.startScheduler(nil)
 	t.Logf("%d hollow nodes ready after %v", nodes, time.Since(begun).Round(10*time.Millisecond))
 	return c
@@ -194,7 +195,7 @@ func soundly(*http.Request) fault { return noFault }
 // way puts a wire before a part. A restarted part keeps its wire.
 func (c *hollowCluster) way(part string, access *rest.Config) (*rest.Config, error) {
 	if c.wires[part] == nil {
-		c.wires[part] = newFaultyWireFor(c.root, access, soundly)
+		c.wires[part] = newFaultyWire(c.root, access, soundly)
 	}
 	return c.wires[part].Access(), nil
 }
@@ -372,7 +373,11 @@ func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	var all topology.CPUSet
 	out := map[string]map[string]topology.CPUSet{}
 	for _, e := range state.CPU.Entries {
-		if all.Intersects(&e.CPUs) {
+		var own topology.CPUSet // containers reuse the CPUs of init containers of their pod
+		for _, cpus := range out[e.PodUID] {
+			own = own.Or(&cpus)
+		}
+		if others := all.AndNot(&own); others.Intersects(&e.CPUs) {
 			n.c.Errorf("node %s: CPUs %s are held twice", n.spec.Name, e.CPUs)
 		}
 		all = all.Or(&e.CPUs)
@@ -383,6 +388,9 @@ func (n *hollowNode) held() map[string]map[string]topology.CPUSet {
 	}
 	return out
 }
+
+// tally counts the kubelets' decisions.
+type tally struct{ admitted, refused, promised, exact, mispredicted int }
 
 // demandKept fails the test if a kubelet refused a pod that Berth placed, or gave it other CPUs
 // than promised.
@@ -527,4 +535,50 @@ func (c *hollowCluster) restartScheduler(args *scheduler.Args) {
 func (c *hollowCluster) startScheduler(args *scheduler.Args) {
 	c.Helper()
 	c.sched = startSchedulerWith(c.root, cmp.Or(c.verb, schedulerVerb), c.wire.Access(), args)
+}
+
+// describe logs the pods that do not run.
+func describe(t *testing.T, list *corev1.PodList) {
+	t.Helper()
+	if list == nil {
+		return
+	}
+	for _, p := range list.Items {
+		if p.Status.Phase != corev1.PodRunning {
+			t.Logf("%s on %q: %s %s %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.Status.Reason, p.Status.Conditions)
+		}
+	}
+}
+
+func unschedulable(pods []corev1.Pod, name string) string {
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return wire.Unscheduled(&pods[i]).Message
+}
+
+func phaseOf(pods []corev1.Pod, name string) corev1.PodPhase {
+	for _, p := range pods {
+		if p.Name == name {
+			return p.Status.Phase
+		}
+	}
+	return ""
+}
+
+func (c *hollowCluster) pod(name string) *corev1.Pod {
+	c.Helper()
+	p, err := c.Client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	c.must(err)
+	return p
+}
+
+// awaitUnschedulable waits until the condition of a waiting pod has these words.
+func (c *hollowCluster) awaitUnschedulable(name string, words ...string) {
+	c.Helper()
+	c.await(fmt.Sprintf("%s to be refused: %q", name, words), func(pods []corev1.Pod) bool {
+		text := unschedulable(pods, name)
+		return text != "" && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	})
 }

@@ -4,20 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli"
 
-	"github.com/berth-dev/berth/deploy"
 	"github.com/berth-dev/berth/examples/licences"
 	"github.com/berth-dev/berth/internal/child"
 	"github.com/berth-dev/berth/internal/controlplane"
@@ -85,16 +82,6 @@ type schedulerProcess struct {
 	port int
 }
 
-// startScheduler starts a berth-scheduler for the control plane. The end of the test stops it.
-func startScheduler(t *testing.T, cp *controlplane.ControlPlane, args *scheduler.Args) *schedulerProcess {
-	t.Helper()
-	access, err := cp.UserConfig("berth-scheduler", []string{"system:masters"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startSchedulerWith(t, schedulerVerb, access, args)
-}
-
 // startSchedulerWith starts the scheduler of the verb.
 func startSchedulerWith(t *testing.T, verb string, access *rest.Config, args *scheduler.Args) *schedulerProcess {
 	t.Helper()
@@ -128,39 +115,4 @@ func write(t *testing.T, name string, data []byte) {
 	if err := os.WriteFile(name, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// startBerthControlPlane starts a control plane that knows Berth's kinds.
-func startBerthControlPlane(t *testing.T) *controlplane.ControlPlane {
-	t.Helper()
-	begun := time.Now()
-	cp, err := controlplane.Start(t.Context(), controlplane.Options{Server: otherServer})
-	if err != nil {
-		t.Fatal(err)
-	}
-	atEnd(t, cp.Stop)
-	crds, err := readAll(deploy.Folder("crds"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cp.Apply(t.Context(), crds...); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("control plane ready after %v", time.Since(begun).Round(10*time.Millisecond))
-	return cp
-}
-
-func readAll(files fs.FS) (out [][]byte, err error) {
-	names, err := fs.Glob(files, "*.yaml")
-	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("manifests: %v, %w", names, err)
-	}
-	for _, name := range names {
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, data)
-	}
-	return out, nil
 }
