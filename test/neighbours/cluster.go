@@ -97,7 +97,6 @@ reservedSystemCPUs: "0"
 type cluster struct {
 	*demo.Cluster
 	by      string
-	names   []string // the schedulerNames that Berth serves
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	// unpacked is the folder of Volcano's controller; "" for none.
@@ -117,7 +116,7 @@ const startLimit = 4 * time.Minute
 // startCluster starts a playground in which one of the controllers runs Jobs. The error is
 // os.ErrNotExist if Volcano's controller is missing.
 func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err error) {
-	c := &cluster{by: by, names: demo.SchedulerNames, spaces: map[string]int{}, phases: map[string][]batch.JobPhase{}}
+	c := &cluster{by: by, spaces: map[string]int{}, phases: map[string][]batch.JobPhase{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -125,7 +124,7 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 	}()
 	own, more := nodes(), basics
 	if by == byNobody {
-		own, more, c.names = decided(), koordinatorBasics, append(slices.Clone(c.names), koordinatorName)
+		own, more = decided(), koordinatorBasics
 	}
 	berth, err := c.berth(ctx, o.from)
 	if err != nil {
@@ -147,11 +146,12 @@ func startCluster(ctx context.Context, o *options, by string) (_ *cluster, err e
 // berth returns the scheduler, with Volcano's controller or with the kinds of Koordinator.
 func (c *cluster) berth(ctx context.Context, from string) (b withKinds, err error) {
 	b.Berth = demo.Berth{Jobs: c.by != byNobody}
-	b.Names = c.names
+	b.Names = demo.SchedulerNames
 	switch c.by {
 	case byVolcano:
 		b.Volcano, err = c.unpack(ctx, from)
 	case byNobody:
+		b.Names = append(slices.Clone(b.Names), koordinatorName)
 		b.kinds, err = filesIn(filepath.Join(from, "koordinator-crds"))
 	}
 	return b, err

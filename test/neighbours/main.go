@@ -73,11 +73,10 @@ func (total *result) play(ctx context.Context, o *options, cases []*testCase, ou
 		if o.controller != byAll && o.controller != by || len(mine) == 0 {
 			continue
 		}
-		some, silent, err := playWith(ctx, o, by, mine, out)
+		some, err := playWith(ctx, o, by, mine, out)
 		if err != nil {
 			return fmt.Errorf("with the controller of %s: %w", by, err)
 		}
-		total.tell(out, silent)
 		for i := range mine {
 			found[mine[i]].join(some[i])
 		}
@@ -88,16 +87,15 @@ func (total *result) play(ctx context.Context, o *options, cases []*testCase, ou
 	return nil
 }
 
-// playWith runs the cases with one controller, several at a time. It returns the results, and the
-// unread keys and unserved kinds that the API server accepts without a warning.
-func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, silent []string, err error) {
+// playWith runs the cases with one controller, several at a time.
+func playWith(ctx context.Context, o *options, by string, cases []*testCase, out io.Writer) (found []finding, err error) {
 	c, err := startCluster(ctx, o, by)
 	if errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(out, "SKIPPED %d cases with the controller of %s: %v\n", len(cases), by, err)
-		return slices.Repeat([]finding{{skipped: err.Error()}}, len(cases)), nil, nil
+		return slices.Repeat([]finding{{skipped: err.Error()}}, len(cases)), nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	found = c.runAll(ctx, cases)
@@ -106,8 +104,5 @@ func playWith(ctx context.Context, o *options, by string, cases []*testCase, out
 			fmt.Fprintln(out, by+": "+text)
 		}
 	}
-	if o.only == "" {
-		silent, err = c.silent(ctx)
-	}
-	return found, silent, errors.Join(err, ctx.Err())
+	return found, ctx.Err()
 }

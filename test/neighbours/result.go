@@ -20,8 +20,7 @@ type result struct {
 	Documented int `json:"documented"`
 	// Koordinator are Koordinator's files that ran unchanged.
 	Koordinator int `json:"koordinator"`
-	// Silent are kinds, fields and keys of other projects that Berth neither reads nor names in a
-	// warning.
+	// Silent are kinds and fields of other projects that Berth ignores without a warning.
 	Silent int `json:"silent"`
 	// Wrong counts cases with a wrong result, Skipped cases that did not run.
 	Wrong   int `json:"wrong"`
@@ -107,7 +106,7 @@ func (r *result) write(out io.Writer) error {
 // errWrong ends the program with exit code 1; the output already has the reason.
 var errWrong = errors.New("not every file has the same result as with its own system")
 
-// tell counts and prints the kinds, fields and keys that are ignored without a warning.
+// tell counts and prints the kinds and fields that are ignored without a warning.
 func (r *result) tell(out io.Writer, silent []string) {
 	for _, s := range silent {
 		fmt.Fprintln(out, "SILENT "+s)
