@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/berth-dev/berth/test/sim"
 )
@@ -42,16 +43,17 @@ type fleet struct {
 	byName map[string]*simNode
 	list   []*simNode
 
-	due   dueQueue
-	tally tally
-	beats beats
-	fail  chan error
+	// due has the nodes that must write, after their delays; pending counts them.
+	due     workqueue.TypedDelayingInterface[*simNode]
+	pending atomic.Int64
+	tally   tally
+	beats   beats
+	fail    chan error
 }
 
 func newFleet(p *plane, kinds []*nodeKind) *fleet {
-	f := &fleet{plane: p, kinds: kinds, byName: map[string]*simNode{}, fail: make(chan error, 1)}
+	f := &fleet{plane: p, kinds: kinds, byName: map[string]*simNode{}, due: workqueue.NewTypedDelayingQueue[*simNode](), fail: make(chan error, 1)}
 	f.tally.there, f.tally.cond = map[types.UID]bool{}, make(chan struct{})
-	f.due.wake = make(chan struct{}, 1)
 	return f
 }
 
@@ -106,7 +108,7 @@ func (f *fleet) run(ctx context.Context) error {
 	for range writers {
 		go f.write(ctx)
 	}
-	go f.due.run(ctx)
+	context.AfterFunc(ctx, f.due.ShutDown)
 	return nil
 }
 
@@ -189,26 +191,30 @@ func (f *fleet) later(n *simNode) {
 	n.due = true
 	n.mu.Unlock()
 	if !waiting {
-		f.due.push(n, time.Now().Add(ackMin+rand.N(ackMax-ackMin)))
+		f.pending.Add(1)
+		f.due.AddAfter(n, ackMin+rand.N(ackMax-ackMin))
 	}
 }
 
 // write writes the reports and statuses of nodes that are due.
 func (f *fleet) write(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
+		n, over := f.due.Get()
+		if over {
 			return
-		case n := <-f.due.ready():
-			err := f.tell(ctx, n)
-			f.due.finished()
-			f.tally.changed()
-			if err != nil && ctx.Err() == nil {
-				f.failed(err)
-			}
+		}
+		err := f.tell(ctx, n)
+		f.due.Done(n)
+		f.pending.Add(-1)
+		f.tally.changed()
+		if err != nil && ctx.Err() == nil {
+			f.failed(err)
 		}
 	}
 }
+
+// idle reports whether every node has written its changes.
+func (f *fleet) idle() bool { return f.pending.Load() == 0 }
 
 // tell writes the phases of a node's new pods, and the node's report.
 func (f *fleet) tell(ctx context.Context, n *simNode) error {
@@ -246,7 +252,7 @@ func (f *fleet) phase(ctx context.Context, p *simPod) error {
 
 // quiet waits until there are at most that many pods and every node has written its changes.
 func (f *fleet) quiet(ctx context.Context, pods int) error {
-	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.due.idle() })
+	return f.await(ctx, 10*time.Minute, func(t *tally) bool { return len(t.there) <= pods && f.idle() })
 }
 
 // await waits until done returns true for the tally.

@@ -83,7 +83,7 @@ func (t *testbed) fill(from, to int) error {
 	if err != nil {
 		return err
 	}
-	return t.fleet.await(t.ctx, time.Hour, func(y *tally) bool { return len(y.there) >= to && t.fleet.due.idle() })
+	return t.fleet.await(t.ctx, time.Hour, func(y *tally) bool { return len(y.there) >= to && t.fleet.idle() })
 }
 
 // firstBinding starts a scheduler that may lead at once, as the first of its cluster, and waits for
