@@ -502,6 +502,8 @@ func TestSharedWarns(t *testing.T) {
 		"memory with devices":  {pod(memory, gpu), "berth.dev/memory, because"},
 		"no devices":           {pod(said("berth.dev/devices", "same-switch"), good), "Berth ignores berth.dev/devices: no container"},
 		"devices":              {pod(said("berth.dev/devices", "same-switch"), gpu), ""},
+		"claims, no devices":   {pod(said("berth.dev/claims", "near"), good), "Berth ignores berth.dev/claims: no container"},
+		"a device class":       {pod(said("berth.dev/claims", "near"), "{requests: {deviceclass.resource.kubernetes.io/gpu: 1}}"), ""},
 		"two keys": {pod(map[string]string{"berth.dev/policy": "restricted", "berth.dev/memory": "pinned", "berth.dev/l3": "required"}, "{}"),
 			"berth.dev/l3, berth.dev/policy, berth.dev/memory, because"},
 	} {

@@ -3,6 +3,7 @@ package claims
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -28,15 +29,28 @@ func AsksExtended(pod *corev1.Pod) bool { return len(UsersOfExtended(pod, nil)) 
 func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			for name := range list[i].Resources.Limits {
-				if amounts.IsExtended(string(name)) || strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
-					out = append(out, User{list[i].Name, lying[list[i].Name]})
-					break
-				}
+			for range ExtendedIn(&list[i]) {
+				out = append(out, User{list[i].Name, lying[list[i].Name]})
+				break
 			}
 		}
 	}
 	return out
+}
+
+// ExtendedIn yields the extended resources that a container requests. For the default resource of a
+// device class, the API server accepts a request without a limit.
+func ExtendedIn(c *corev1.Container) iter.Seq[corev1.ResourceName] {
+	return func(yield func(corev1.ResourceName) bool) {
+		for _, list := range [...]corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+			for name, q := range list {
+				extended := amounts.IsExtended(string(name)) || strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix)
+				if extended && !q.IsZero() && !yield(name) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Extended returns the claim that kube-scheduler creates on a node for the extended resources of a

@@ -180,6 +180,16 @@ func TestShow(t *testing.T) {
 			t.Errorf("NUMA nodes %s: %s, want %s; %+v", c.numa, names(got), c.want, got.Spec)
 		}
 	}
+	part := device("n1", nil)
+	part.AllowMultipleAllocations = new(true)
+	parts := sliceOf("d", device("n0", nil), part)
+	got := i.Show(parts, set(0), allocated)
+	if first, second := got.Spec.Devices[0].NodeName, got.Spec.Devices[1].NodeName; got.Spec.NodeName != nil || !*got.Spec.PerDeviceNodeSelection || first == nil || *first != node || second != nil {
+		t.Errorf("a kept device can be allocated: %+v", got.Spec)
+	}
+	if i.Show(parts, set(0, 1), allocated) != parts || *parts.Spec.NodeName != node || parts.Spec.Devices[0].NodeName != nil {
+		t.Errorf("the slice has become %+v", parts.Spec)
+	}
 	if got := names(s); got != "n0 n1 none wrong new" {
 		t.Errorf("the slice has become %s", got)
 	}

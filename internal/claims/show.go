@@ -15,32 +15,41 @@ import (
 // A slice keeps all other parts even if it has no devices left, because an allocator ignores a pool
 // if one of its slices is missing.
 func (i *Inventory) Show(s *resourceapi.ResourceSlice, numa topology.NUMASet, keep func(DeviceID, *resourceapi.Device) bool) *resourceapi.ResourceSlice {
-	shown := func(d *resourceapi.Device) bool {
-		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
-		p := i.Place(id)
-		switch p.Standing {
-		case Located:
-			return numa.Has(p.NUMA) || keep != nil && keep(id, d)
-		case Misstated:
-			return keep != nil && keep(id, d)
-		}
-		return true
-	}
-	left := 0
+	out, spent := *s, map[int]bool{} // spent: the positions of kept devices that others could share
+	out.Spec.Devices = make([]resourceapi.Device, 0, len(s.Spec.Devices))
 	for k := range s.Spec.Devices {
-		if shown(&s.Spec.Devices[k]) {
-			left++
+		d := &s.Spec.Devices[k]
+		id := DeviceID{s.Spec.Driver, s.Spec.Pool.Name, d.Name}
+		if p := i.Place(id); p.Standing == Misstated || p.Standing == Located && !numa.Has(p.NUMA) {
+			if keep == nil || !keep(id, d) {
+				continue
+			}
+			if d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations {
+				spent[len(out.Spec.Devices)] = true
+			}
 		}
+		out.Spec.Devices = append(out.Spec.Devices, *d)
 	}
-	if left == len(s.Spec.Devices) {
+	switch {
+	case len(spent) > 0:
+		reserve(&out, spent)
+	case len(out.Spec.Devices) == len(s.Spec.Devices):
 		return s
 	}
-	out := *s
-	out.Spec.Devices = make([]resourceapi.Device, 0, left)
+	return &out
+}
+
+// reserve makes the devices at these positions devices of no node. An allocator counts what they
+// consume, but does not allocate them.
+func reserve(s *resourceapi.ResourceSlice, spent map[int]bool) {
 	for k := range s.Spec.Devices {
-		if d := &s.Spec.Devices[k]; shown(d) {
-			out.Spec.Devices = append(out.Spec.Devices, *d)
+		d := &s.Spec.Devices[k]
+		switch {
+		case spent[k]:
+			d.NodeName, d.NodeSelector, d.AllNodes = nil, nil, nil
+		case s.Spec.NodeName != nil:
+			d.NodeName = s.Spec.NodeName
 		}
 	}
-	return &out
+	s.Spec.NodeName, s.Spec.PerDeviceNodeSelection = nil, new(true)
 }

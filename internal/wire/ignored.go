@@ -12,6 +12,7 @@ import (
 	corehelpers "k8s.io/component-helpers/resource"
 
 	volcano "github.com/berth-dev/berth/api/scheduling/volcano/v1beta1"
+	dra "github.com/berth-dev/berth/internal/claims"
 	"github.com/berth-dev/berth/placement"
 	"github.com/berth-dev/berth/placement/joint"
 )
@@ -347,11 +348,10 @@ func NoDevices(pod *corev1.Pod) (Ignored, bool) {
 			keys = append(keys, key)
 		}
 	}
-	if len(keys) == 0 || len(pod.Spec.ResourceClaims) > 0 {
+	if len(keys) == 0 || dra.MayClaim(pod) {
 		return Ignored{}, false
 	}
-	ask, err := ReadPod(pod)
-	if err != nil || ask.Request.AsksDevices() {
+	if _, err := ReadPod(pod); err != nil { // the pod is refused
 		return Ignored{}, false
 	}
 	return Ignored{annotationIgnored, "Devices", NoDevicesText(strings.Join(keys, ", "))}, true

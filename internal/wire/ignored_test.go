@@ -321,6 +321,11 @@ func TestNoDevices(t *testing.T) {
 	if _, told := NoDevices(podAsking(map[string]string{ClaimsAnnotation: "near"})); !told {
 		t.Error("a pod without claims is not told that it has none")
 	}
+	classed := podAsking(map[string]string{ClaimsAnnotation: "near"})
+	classed.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"deviceclass.resource.kubernetes.io/gpu": resource.MustParse("1")}}}}
+	if w, told := NoDevices(classed); told {
+		t.Errorf("a pod with a device of a device class: %+v", w)
+	}
 	pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = resource.MustParse("1")
 	if w, told := NoDevices(pod); told {
 		t.Errorf("a pod with a device: %+v", w)

@@ -3,6 +3,8 @@ package warnings
 import (
 	"strings"
 
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/berth-dev/berth/internal/wire"
 )
 
@@ -25,7 +27,10 @@ func shared() sharedAbout {
 	lack := lacks("cpu") + " && " + lacks("memory") + " ? " + quote(wire.LacksBoth) + " : " + lacks("cpu") + " ? " + quote(wire.LacksCPU) + " : " +
 		lacks("memory") + " ? " + quote(wire.LacksMemory) + " : " + differs + " ? " + quote(wire.RequestsLess) + " : ''"
 	whole := "[quantity(string(c.?resources.limits[?'cpu'].orValue('0')))].exists(q, q.isGreaterThan(quantity('0')) && q.compareTo(quantity(string(int(q.asApproximateFloat())))) == 0)"
-	devices := "(" + containers + " + " + inits + ").exists(c, ['requests', 'limits'].exists(l, c.?resources[l].orValue(dyn({})).exists(k, k.contains('/') && !k.contains('kubernetes.io/'))))"
+	asks := func(name string) string {
+		return "(" + containers + " + " + inits + ").exists(c, ['requests', 'limits'].exists(l, c.?resources[l].orValue(dyn({})).exists(k, " + name + ")))"
+	}
+	devices, classes := asks("k.contains('/') && !k.contains('kubernetes.io/')"), asks("k.startsWith('"+resourcev1.ResourceDeviceClassPrefix+"')")
 	insists := func(key, pattern string) string {
 		return "[" + quote(key) + "].filter(k, string(f.a[?k].orValue('')).matches(" + quote(pattern) + "))"
 	}
@@ -50,7 +55,7 @@ func shared() sharedAbout {
       : ` + inits + `.map(c, [dyn('init container ' + string(c.name)), dyn(` + resources + `)]) + ` + containers + `.map(c, [dyn('container ' + string(c.name)), dyn(` + resources + `)]))
       .map(r, [string(r[0]), ` + lack + `]).filter(r, r[1] != '').map(r, r[0] + ' ' + r[1])),
       'level': dyn(` + level + `), 'whole': dyn(!(` + level + `) && (` + containers + ` + ` + inits + `).exists(c, ` + whole + `)),
-      'devices': dyn(` + devices + `), 'claims': dyn(p.?spec.resourceClaims.orValue(dyn([])).size() > 0)})
+      'devices': dyn(` + devices + `), 'claims': dyn(p.?spec.resourceClaims.orValue(dyn([])).size() > 0 || ` + classes + `)})
   - name: sharing # the keys of each pod that have no effect where a kubelet decides
     expression: >-
       variables.facts.map(f, {'f': dyn(f), 'keys': dyn((f.lacks == [] && f.whole ? [] : ` + cpuKeys + `)

@@ -39,6 +39,7 @@ type attempt struct {
 	// ResourceSlices.
 	byNode map[string][]*resourceapi.ResourceSlice
 	shared []*resourceapi.ResourceSlice
+	pools  claims.Pools
 	taken  *taken
 	// steered means that Filter may hide devices from DynamicResources.
 	steered bool
@@ -138,7 +139,7 @@ func (p *Plugin) readSlices(a *attempt) error {
 	if err != nil {
 		return err
 	}
-	a.byNode = map[string][]*resourceapi.ResourceSlice{}
+	a.byNode, a.pools = map[string][]*resourceapi.ResourceSlice{}, claims.PoolsOf(list)
 	for _, s := range list {
 		if node := claims.NodeOf(s); node != "" {
 			a.byNode[node] = append(a.byNode[node], s)
@@ -368,7 +369,7 @@ func (n *onNode) misplace(uid types.UID) {
 func (n *onNode) try(ctx context.Context, only topology.NUMASet) (fwk.StateData, *fwk.Status) {
 	state := framework.NewCycleState()
 	var status *fwk.Status
-	n.plugin.view.during(&prepared{slices: n.Shown(only), taken: n.taken}, func() {
+	n.plugin.view.during(&prepared{slices: n.pools.Complete(n.Shown(only)), taken: n.taken}, func() {
 		_, status = n.plugin.DynamicResources.PreFilter(ctx, state, n.Pod, nil)
 	})
 	if !status.IsSuccess() {
@@ -404,7 +405,7 @@ func (n *onNode) whichDevices(ctx context.Context) string {
 // allocate implements claims.OnNode.Allocate.
 func (n *onNode) allocate(ctx context.Context, shown []*resourceapi.ResourceSlice, open []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, why string) {
 	dra := n.plugin.handle.SharedDRAManager()
-	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), shown, n.plugin.selectors)
+	allocator, err := structured.NewAllocator(ctx, dynamicresources.AllocatorFeatures(n.plugin.features), *n.taken.state, dra.DeviceClasses(), n.pools.Complete(shown), n.plugin.selectors)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -659,7 +660,7 @@ func (p *Plugin) driversOffer(pod *corev1.Pod) bool {
 	classes := p.handle.SharedDRAManager().DeviceClassResolver()
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			for name := range list[i].Resources.Limits {
+			for name := range claims.ExtendedIn(&list[i]) {
 				if classes.GetDeviceClass(name) != nil {
 					return true
 				}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -155,6 +156,19 @@ func TestCases(t *testing.T) {
 	}
 	some := claim("c", "r")
 	some.Spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
+	sharedPart := func(name string, numa int64, of string) resourceapi.Device {
+		d := shares(name, numa)
+		d.ConsumesCounters = part(name, numa, of).ConsumesCounters
+		return d
+	}
+	hasShare := allocatedTo(claim("other", "r"), "s0", "other")
+	hasShare.Status.Allocation.Devices.Results[0].ShareID = new(types.UID("share"))
+	hasShare.Status.Allocation.Devices.Results[0].ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}
+	ofTwoNodes := func(node string, devices ...resourceapi.Device) *resourceapi.ResourceSlice {
+		s := parted(devices...)
+		s.Name, s.UID, s.Spec.NodeName, s.Spec.Pool.Name = node, types.UID(node), &node, "fabric"
+		return s
+	}
 	sharing := func() *corev1.Pod { // two containers with the same claim
 		pod := podWith("c")
 		other := *pod.Spec.Containers[0].DeepCopy()
@@ -170,21 +184,23 @@ func TestCases(t *testing.T) {
 		has     string // in claim c
 		why     string
 	}{
-		"several requests":                    {required, at(1), nil, []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r1", "r2")}, "b c", ""},
-		"several requests, one device":        {required, at(1), nil, []runtime.Object{two(), claim("c", "r1", "r2")}, "", "device gpu.example.com/d0 of claim ns/c (request r1) is on NUMA node 0"},
-		"several claims":                      {required, at(1), podWith("c", "e"), []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r"), claim("e", "r")}, "b", ""},
-		"the second alternative is near":      {required, at(1), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 1), "small")), first("big", "small")}, "d1", ""},
-		"the first alternative, if it is":     {required, at(0), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 0), "small")), first("big", "small")}, "d0", ""},
-		"all devices, aligned":                {required, at(0, 1), nil, []runtime.Object{two(), all}, "d0 d1", ""},
-		"all devices, one is elsewhere":       {required, at(0), nil, []runtime.Object{two(), all}, "", "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1"},
-		"all devices, near":                   {near, at(0), nil, []runtime.Object{two(), all}, "d0 d1", ""},
-		"a partition has its parent's node":   {required, at(1), nil, []runtime.Object{counters, parted(part("p0", -1, "g0"), part("w0", 0, "g0"), part("p1", -1, "g1"), part("w1", 1, "g1"))}, "p1", ""},
-		"a network-attached device":           {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
-		"consumable capacity":                 {required, at(1), nil, []runtime.Object{sliceOf(shares("s0", 0), shares("s1", 1)), some}, "s1", ""},
-		"containers that share, together":     {required, []Way{{Lying: Lying{"main": set(1), "other": set(0, 1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
-		"containers that share, apart":        {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c have no NUMA node in common"},
-		"containers that share, apart, near":  {near, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "d0", ""},
-		"a container that shares is unpinned": {required, []Way{{Lying: Lying{"main": set(1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
+		"several requests":                      {required, at(1), nil, []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r1", "r2")}, "b c", ""},
+		"several requests, one device":          {required, at(1), nil, []runtime.Object{two(), claim("c", "r1", "r2")}, "", "device gpu.example.com/d0 of claim ns/c (request r1) is on NUMA node 0"},
+		"several claims":                        {required, at(1), podWith("c", "e"), []runtime.Object{sliceOf(gpu("a", 0), gpu("b", 1), gpu("c", 1)), claim("c", "r"), claim("e", "r")}, "b", ""},
+		"the second alternative is near":        {required, at(1), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 1), "small")), first("big", "small")}, "d1", ""},
+		"the first alternative, if it is":       {required, at(0), nil, []runtime.Object{sliceOf(model(gpu("d0", 0), "big"), model(gpu("d1", 0), "small")), first("big", "small")}, "d0", ""},
+		"all devices, aligned":                  {required, at(0, 1), nil, []runtime.Object{two(), all}, "d0 d1", ""},
+		"all devices, one is elsewhere":         {required, at(0), nil, []runtime.Object{two(), all}, "", "device gpu.example.com/d1 of claim ns/c (request r) is on NUMA node 1"},
+		"all devices, near":                     {near, at(0), nil, []runtime.Object{two(), all}, "d0 d1", ""},
+		"a partition has its parent's node":     {required, at(1), nil, []runtime.Object{counters, parted(part("p0", -1, "g0"), part("w0", 0, "g0"), part("p1", -1, "g1"), part("w1", 1, "g1"))}, "p1", ""},
+		"a network-attached device":             {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
+		"consumable capacity":                   {required, at(1), nil, []runtime.Object{sliceOf(shares("s0", 0), shares("s1", 1)), some}, "s1", ""},
+		"a part of a device elsewhere is taken": {required, at(1), nil, []runtime.Object{counters, parted(sharedPart("s0", 0, "g0"), sharedPart("s1", 1, "g1")), hasShare, some}, "s1", ""},
+		"a pool of several nodes":               {required, at(1), nil, []runtime.Object{ofTwoNodes(node, gpu("d0", 0), gpu("d1", 1)), ofTwoNodes("n2", gpu("d2", 1))}, "d1", ""},
+		"containers that share, together":       {required, []Way{{Lying: Lying{"main": set(1), "other": set(0, 1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
+		"containers that share, apart":          {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c have no NUMA node in common"},
+		"containers that share, apart, near":    {near, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "d0", ""},
+		"a container that shares is unpinned":   {required, []Way{{Lying: Lying{"main": set(1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -711,6 +727,7 @@ func TestExtendedAsTheOriginal(t *testing.T) {
 		"an init container with more":  {[]corev1.Container{of("i", nil, three)}, []corev1.Container{of("a", nil, one), of("b", nil, one)}},
 		"several init containers":      {[]corev1.Container{of("i", nil, two), of("k", nil, three), of("l", nil, three)}, []corev1.Container{of("a", nil, one)}},
 		"a sidecar before and after":   {[]corev1.Container{of("i", nil, two), of("s", &always, one), of("k", nil, two)}, []corev1.Container{of("a", nil, one)}},
+		"without a limit":              {nil, []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{implicit: resource.MustParse("1")}}}}},
 		"only an init container":       {[]corev1.Container{of("i", nil, one)}, []corev1.Container{of("a", nil, nil)}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,5 +93,5 @@ func (t *Trial) read(pod *corev1.Pod) (*attempt, error) {
 		t.trial = claims.NewTrial(taken)
 	}
 	takesAll := slices.ContainsFunc(list, func(c claims.PodClaim) bool { return claims.TakesAll(c.ResourceClaim) })
-	return &attempt{mode: mode, claims: list, byNode: t.lists.byNode, shared: t.lists.shared, steered: !t.plugin.whole && !takesAll}, nil
+	return &attempt{mode: mode, claims: list, byNode: t.lists.byNode, shared: t.lists.shared, pools: t.lists.pools, steered: !t.plugin.whole && !takesAll}, nil
 }

@@ -240,7 +240,9 @@ func (w *world) sync(m fwk.SharedDRAManager, objects []runtime.Object) {
 			want[0]++
 			for i := 0; o.Status.Allocation != nil && i < len(o.Status.Allocation.Devices.Results); i++ {
 				r := &o.Status.Allocation.Devices.Results[i]
-				taken[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = true
+				if r.ShareID == nil { // parts of devices are not listed
+					taken[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)] = true
+				}
 			}
 		case *resourceapi.ResourceSlice:
 			want[1]++

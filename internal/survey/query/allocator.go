@@ -39,6 +39,7 @@ const maxSelectors = 64
 // source.HandedOut. It ignores DeviceTaintRules.
 type allocator struct {
 	slices    []*resourcev1.ResourceSlice
+	pools     claims.Pools
 	classes   classLister
 	extended  *extendedresourcecache.ExtendedResourceCache // the device classes by extended resource
 	sources   claims.Sources
@@ -49,7 +50,7 @@ type allocator struct {
 
 func newAllocator(h *source.HandedOut, terms *wire.Terms) *allocator {
 	a := &allocator{
-		slices: h.Slices, classes: h.Classes, sources: terms.Sources(), taken: map[claims.DeviceID]string{},
+		slices: h.Slices, pools: claims.PoolsOf(h.Slices), classes: h.Classes, sources: terms.Sources(), taken: map[claims.DeviceID]string{},
 		state: structured.AllocatedState{
 			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 		},
@@ -226,7 +227,7 @@ func (a *allocator) allocate(ctx context.Context, on *survey.NodeState, shown []
 			results, why = nil, fmt.Sprintf("an API server would not accept the ResourceClaim, DeviceClasses or ResourceSlices: %v", r)
 		}
 	}()
-	made, err := structured.NewAllocator(ctx, allocatorFeatures, a.state, a.classes, shown, a.selectors)
+	made, err := structured.NewAllocator(ctx, allocatorFeatures, a.state, a.classes, a.pools.Complete(shown), a.selectors)
 	if err != nil {
 		return nil, err.Error()
 	}
