@@ -155,11 +155,12 @@ func TestOperatingSystem(t *testing.T) {
 func TestWhatIsNotLookedAt(t *testing.T) {
 	in := newInputs(t)
 	for spec, want := range map[string]string{
-		"{volumes: [{name: d, persistentVolumeClaim: {claimName: d}}], containers: [{name: x}]}": "note: pod p: volumes are not looked at, and may tie it to certain nodes: d",
-		"{nodeSelector: {a: b}, containers: [{name: x}]}":                                        "note: pod p: node selectors and affinity are not looked at",
-		"{affinity: {podAntiAffinity: {}}, containers: [{name: x}]}":                             "note: pod p: affinity to other pods and spreading are not looked at",
-		"{topologySpreadConstraints: [{maxSkew: 1}], containers: [{name: x}]}":                   "note: pod p: affinity to other pods and spreading are not looked at",
-		"{containers: [{name: x}, {name: z, image: i}]}":                                         "note: containers without an image",
+		"{volumes: [{name: d, persistentVolumeClaim: {claimName: d}}], containers: [{name: x}]}":      "note: pod p: volumes are not looked at, and may tie it to certain nodes: d",
+		"{nodeSelector: {a: b}, containers: [{name: x}]}":                                             "note: pod p: node selectors and affinity are not looked at",
+		"{affinity: {podAntiAffinity: {}}, containers: [{name: x}]}":                                  "note: pod p: affinity to other pods and spreading are not looked at",
+		"{topologySpreadConstraints: [{maxSkew: 1}], containers: [{name: x}]}":                        "note: pod p: affinity to other pods and spreading are not looked at",
+		"{containers: [{name: x, resources: {limits: {deviceclass.resource.kubernetes.io/gpu: 1}}}]}": "note: pod p: deviceclass.resource.kubernetes.io/gpu is not looked at: the node's devices of Dynamic Resource Allocation",
+		"{containers: [{name: x}, {name: z, image: i}]}":                                              "note: containers without an image",
 	} {
 		file := in.file("p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "+spec)
 		expect(t, ExitOK, want, "place", "-f", file, oneByTwo)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/berth-dev/berth/internal/amounts"
 	"github.com/berth-dev/berth/internal/survey"
@@ -44,6 +45,9 @@ type ask struct {
 	request placement.Request
 	said    wire.Said
 	amounts amounts.List
+	// classes are the requested resources of device classes. They are not in amounts, because
+	// kube-scheduler claims such devices, and the kubelet does not count them.
+	classes []string
 }
 
 func read(pod *corev1.Pod) (a ask, err error) {
@@ -54,6 +58,13 @@ func read(pod *corev1.Pod) (a ask, err error) {
 	}
 	a.request, a.said = read.Request, read.Said
 	a.amounts = wire.ReadAmounts(pod)
+	for name := range a.amounts {
+		if strings.HasPrefix(name, resourcev1.ResourceDeviceClassPrefix) {
+			a.classes = append(a.classes, name)
+			delete(a.amounts, name)
+		}
+	}
+	slices.Sort(a.classes)
 	return a, nil
 }
 
@@ -147,7 +158,7 @@ func (n *Node) refusedBefore(a *ask) *Refused {
 	}
 	if missing := n.missing(&a.request); missing != "" && !n.spec.IgnoreMissingDevices {
 		return n.refuse(a, NotOffered, "no device plugin of this node offers "+missing+amounts.Meant(missing, n.offered()...)+
-			", so no scheduler sends the pod there; see --device and --ignore-missing-devices")
+			", so no scheduler sends the pod there, unless a DeviceClass provides it; see --device and --ignore-missing-devices")
 	}
 	return nil
 }
@@ -213,6 +224,9 @@ func (n *Node) doubts(a *ask) {
 	who := "pod " + a.pod.Name + ": "
 	if len(spec.ResourceClaims) > 0 {
 		n.note(who + "spec.resourceClaims are not looked at: the node's devices of Dynamic Resource Allocation are not known")
+	}
+	for _, name := range a.classes {
+		n.note(who + name + " is not looked at: the node's devices of Dynamic Resource Allocation are not known")
 	}
 	selects := len(spec.NodeSelector) > 0 || spec.Affinity != nil && spec.Affinity.NodeAffinity != nil
 	if _, system := spec.NodeSelector[corev1.LabelOSStable]; selects && !(system && len(spec.NodeSelector) == 1) {

@@ -335,3 +335,24 @@ func TestAttributesOfTheProfile(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolOfSeveralNodes: a node has devices even if other slices of their pool are not for it.
+func TestPoolOfSeveralNodes(t *testing.T) {
+	elsewhere := corev1.NodeSelectorRequirement{Key: "rack", Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}}
+	for name, of := range map[string]resourcev1.ResourceSliceSpec{
+		"another node": {NodeName: new("m")},
+		"another rack": {NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{elsewhere}}}}},
+	} {
+		for _, mode := range []string{"", "required"} {
+			w := claimWorld(t, gpu("a", "big", 0))
+			w.Slices[0].Spec.Pool.ResourceSliceCount = 2
+			other := w.Slices[0].DeepCopy()
+			other.Name, other.Spec.NodeName, other.Spec.NodeSelector, other.Spec.Devices = "other", of.NodeName, of.NodeSelector, []resourcev1.Device{gpu("b", "big", 0)}
+			w.Slices = append(w.Slices, other)
+			f, _ := w.fitOf(w.asks(mode, claim("c", "any")))
+			if on := f.Claims[0].Nodes[0]; on.lacks || !on.Near || on.NUMANodes[0].FreeCount != 1 {
+				t.Errorf("%s, mode %q: %+v", name, mode, on)
+			}
+		}
+	}
+}
