@@ -48,7 +48,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fs.StringVar(&f.machine, nodeFlag, "/", "machine string ('package:2 numa:2 core:8 pu:2 mem:64Gi'), a capture (a folder with sys/ in it, or an archive of one), or a file with the output of lscpu -p")
 	f.registerKubelet(cmd)
 	fs.StringVar(&f.state, "state", "", "folder with the kubelet's checkpoints (/var/lib/kubelet); without it the node is empty")
-	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA - means none); repeat for each resource")
+	fs.StringArrayVar(&f.devices, "device", nil, "devices of a plugin, RESOURCE=NUMA:COUNT[,NUMA:COUNT...] (nvidia.com/gpu=0:4,1:4; NUMA 0-1 means both, - none); repeat for each resource")
 	fs.BoolVar(&f.guard, "guard", true, "refuse, as Berth's scheduler does, pods that would trigger a known defect of the kubelet or break their own policy; false shows what the kubelet does")
 	fs.BoolVar(&f.ignoreMissing, "ignore-missing-devices", false, "admit pods that ask for devices that the node does not offer: a kubelet admits them, but no scheduler sends them there")
 }

@@ -69,8 +69,12 @@ func read(pod *corev1.Pod) (a ask, err error) {
 }
 
 // Admit decides whether the node admits the pod. If so, Admit assigns the pod's resources. The
-// error means that the pod is invalid.
+// error means that the pod is invalid. A pod with a node has the amounts that its kubelet has
+// allocated, which differ from its spec while a resize waits.
 func (n *Node) Admit(pod *corev1.Pod) (Placed, error) {
+	if pod.Spec.NodeName != "" {
+		pod = wire.Allocated(pod)
+	}
 	a, err := read(pod)
 	if err != nil {
 		return Placed{}, err

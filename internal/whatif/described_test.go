@@ -93,6 +93,27 @@ func TestDevicesAndState(t *testing.T) {
 	}
 }
 
+// TestDevicesOnSeveralNUMANodes: --device can describe a checkpoint's devices on several NUMA nodes.
+func TestDevicesOnSeveralNUMANodes(t *testing.T) {
+	const state = `{"Data":{"PodDeviceEntries":[{"PodUID":"a","ContainerName":"main","ResourceName":"intel.com/fpga","DeviceIDs":{"0":["F0"],"1":["F0"]},"AllocResp":null}],` +
+		`"RegisteredDevices":{"intel.com/fpga":["F0","F1"]}},"Checksum":2132503185}`
+	spec := stateSpec(t, "package:2 numa:1 core:4 pu:1 mem:8Gi", map[string]string{"device-plugins/kubelet_internal_checkpoint": state})
+	p, err := ParsePool("intel.com/fpga=0-1:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Pools = []placement.DevicePool{p}
+	n, err := spec.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range n.state.Snapshot().Devices[0].Devices {
+		if d.NUMA.String() != "0-1" || !d.HasTopology {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
 func gpuPod(count string) *corev1.Pod {
 	pod := burstable("1", "1Mi")
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(count)}

@@ -16,9 +16,9 @@ import (
 
 const maxPool = 4096
 
-// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. NUMA is the number of a NUMA node, or "-"
-// for devices without one. The device ids are NUMA-INDEX, such as "0-3". Devices are assigned in
-// the lexical order of their ids.
+// ParsePool parses RESOURCE=NUMA:COUNT[,NUMA:COUNT...]. NUMA is the number of a NUMA node, a range
+// for devices on several, or "-" for devices without one. The device ids are NUMA-INDEX, such as
+// "0-3". Devices are assigned in the lexical order of their ids.
 func ParsePool(text string) (placement.DevicePool, error) {
 	resource, list, ok := strings.Cut(text, "=")
 	if !ok || !amounts.IsExtended(resource) {
@@ -51,10 +51,10 @@ func parseDevices(item string, room int) ([]placement.Device, error) {
 	device := placement.Device{}
 	if numa != "-" {
 		set, err := topology.ParseNUMAList(numa)
-		if err != nil || set.Len() != 1 {
-			return nil, fmt.Errorf("%q: want a NUMA node's number, or -, before the colon", item)
+		if err != nil || set == 0 {
+			return nil, fmt.Errorf("%q: want a NUMA node's number, a range such as 0-1, or -, before the colon", item)
 		}
-		device.NUMA, device.HasTopology = set, true
+		numa, device.NUMA, device.HasTopology = set.String(), set, true
 	}
 	var out []placement.Device
 	for i := range n {

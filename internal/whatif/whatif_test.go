@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/berth-dev/berth/internal/kubeletconfig"
+	"github.com/berth-dev/berth/placement"
 )
 
 func burstable(cpu, memory string) *corev1.Pod {
@@ -60,7 +63,7 @@ func TestFitAgreesWithAdmit(t *testing.T) {
 func TestParsePoolRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"gpu": "RESOURCE=NUMA:COUNT", "a/b=0:1,0:2": "want each NUMA node once", "a/b=0:5000": "at most 4096",
-		"a/b=0-1:1": "want a NUMA node's number", "a/b=-:2,-:1": `NUMA node "-": want each NUMA node once`, "a/b=": "want NUMA:COUNT",
+		"a/b=1-0:1": "want a NUMA node's number", "a/b=x:1": "a range such as 0-1", "a/b=0-1:1,0-1:1": `NUMA node "0-1": want each NUMA node once`, "a/b=-:2,-:1": `NUMA node "-": want each NUMA node once`, "a/b=": "want NUMA:COUNT",
 	} {
 		if _, err := ParsePool(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
@@ -75,7 +78,7 @@ func FuzzParsePool(f *testing.F) {
 		pool, err := ParsePool(text)
 		seen := map[string]bool{}
 		for _, d := range pool.Devices {
-			if err == nil && (seen[d.ID] || d.HasTopology && d.NUMA.Len() != 1) || len(pool.Devices) > maxPool {
+			if err == nil && (seen[d.ID] || d.HasTopology != (d.NUMA != 0)) || len(pool.Devices) > maxPool {
 				t.Errorf("%q: device %+v", text, d)
 			}
 			seen[d.ID] = true
@@ -102,6 +105,25 @@ func TestReadMachineOfTexts(t *testing.T) {
 		_, err := ReadMachine(file)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestWaitingResize: a pod with a node has the CPUs that its kubelet has allocated.
+func TestWaitingResize(t *testing.T) {
+	spec := Spec{Machine: "package:1 numa:1 core:8 pu:1 mem:8Gi", Version: placement.V137, Config: kubeletconfig.Files{Flags: "--cpu-manager-policy=static --reserved-cpus=0"}}
+	pod := burstable("1", "1Gi")
+	whole := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("6"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: whole, Limits: whole}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}
+	for node, want := range map[string]string{"n1": "1-2", "": "1-6"} {
+		n, err := spec.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Spec.NodeName = node
+		if p, err := n.Admit(pod); err != nil || !p.Admitted || p.Containers[0].CPUs != want {
+			t.Errorf("node %q: %+v, %v, want CPUs %s", node, p, err, want)
 		}
 	}
 }
