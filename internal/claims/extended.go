@@ -30,7 +30,7 @@ func UsersOfExtended(pod *corev1.Pod, lying Lying) (out []User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			for range ExtendedIn(&list[i]) {
-				out = append(out, User{list[i].Name, lying[list[i].Name]})
+				out = append(out, User{Container: list[i].Name, NUMA: lying[list[i].Name]})
 				break
 			}
 		}

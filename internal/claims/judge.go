@@ -1,7 +1,10 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -14,6 +17,15 @@ type User struct {
 	// NUMA has the NUMA nodes of the container (see Lying), or 0 if the node does not pin the
 	// container.
 	NUMA topology.NUMASet
+	// Request is the request of the claim whose devices the container uses, or "" for all devices.
+	Request string
+}
+
+// uses reports whether the container uses the devices of a request. For a subrequest, the name is
+// REQUEST/SUBREQUEST.
+func (u *User) uses(request string) bool {
+	main, _, _ := strings.Cut(request, "/")
+	return u.Request == "" || u.Request == main
 }
 
 // Claim is a pod's ResourceClaim with its allocated devices.
@@ -104,8 +116,12 @@ func Judge(i *Inventory, all []Claim) Judgement {
 func (i *Inventory) judge(c *Claim, r *resourceapi.DeviceRequestAllocationResult) Finding {
 	f := Finding{Claim: c.Name, Request: r.Request, Device: DeviceID{r.Driver, r.Pool, r.Device}}
 	f.Place = i.Place(f.Device)
+	used := false
 	for _, u := range c.Users {
-		if u.NUMA == 0 {
+		if !u.uses(r.Request) {
+			continue
+		}
+		if used = true; u.NUMA == 0 {
 			continue
 		}
 		if f.User == (User{}) {
@@ -119,7 +135,7 @@ func (i *Inventory) judge(c *Claim, r *resourceapi.DeviceRequestAllocationResult
 	switch {
 	case f.Place.Standing == Absent, f.Place.Standing == Misstated:
 		f.Alignment = Unknown
-	case f.Place.Standing == Neutral, len(c.Users) == 0:
+	case f.Place.Standing == Neutral, !used:
 		f.Alignment = Indifferent
 	case f.User == (User{}):
 		f.Alignment = Unpinned
@@ -178,13 +194,13 @@ func plural(n int) string {
 	return "s have"
 }
 
-// Wanted returns the NUMA nodes on which a device of the claim would be aligned: the NUMA nodes
-// that all pinned users have. pinned is false if no user is pinned. The set is empty if the users
-// have no NUMA node in common.
-func (c *Claim) Wanted() (set topology.NUMASet, pinned bool) {
+// Wanted returns the NUMA nodes on which the devices of a request would be aligned: the NUMA nodes
+// that all its pinned users have. pinned is false if no user is pinned. The set is empty if the
+// users have no NUMA node in common. The request "" stands for all users of the claim.
+func (c *Claim) Wanted(request string) (set topology.NUMASet, pinned bool) {
 	set = Everywhere
 	for _, u := range c.Users {
-		if u.NUMA != 0 {
+		if u.NUMA != 0 && (request == "" || u.uses(request)) {
 			set, pinned = set&u.NUMA, true
 		}
 	}
@@ -196,17 +212,35 @@ const Everywhere = ^topology.NUMASet(0)
 
 // Reach returns the NUMA nodes on which devices of the claim would be aligned. It returns
 // Everywhere if the pod accepts any device for the claim, and an empty set if it accepts only
-// devices without a NUMA node. If the claim's users have no NUMA node in common, why explains this;
-// otherwise why is "".
-func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string) {
-	wanted, pinned := c.Wanted()
-	switch {
-	case len(c.Users) == 0 || !pinned && m != Required:
-		return Everywhere, ""
-	case !pinned:
-		return 0, ""
-	case wanted == 0:
-		return 0, "the containers that use claim " + c.Name + " have no NUMA node in common"
+// devices without a NUMA node. If the users of a request have no NUMA node in common, why explains
+// this; otherwise why is "". apart means that a device can be aligned for one request but not for
+// another.
+func (c *Claim) Reach(m Mode) (only topology.NUMASet, why string, apart bool) {
+	var requests []string
+	for _, u := range c.Users {
+		if u.Request != "" && !slices.Contains(requests, u.Request) {
+			requests = append(requests, u.Request)
+		}
 	}
-	return wanted, ""
+	if len(c.Users) > 0 && len(requests) == 0 {
+		requests = []string{""}
+	}
+	restricted := false
+	for _, request := range requests {
+		wanted, pinned := c.Wanted(request)
+		switch {
+		case !pinned && m != Required:
+			continue // any device
+		case !pinned:
+			wanted = 0
+		case wanted == 0:
+			why = cmp.Or(why, "the containers that use claim "+c.Name+" have no NUMA node in common")
+		}
+		apart = apart || restricted && wanted != only
+		only, restricted = only|wanted, true
+	}
+	if !restricted {
+		return Everywhere, "", false
+	}
+	return only, why, apart
 }

@@ -56,19 +56,21 @@ func TestJudge(t *testing.T) {
 		want    Alignment
 		why     string
 	}{
-		"on the NUMA node of the CPUs":   {[]string{"n0"}, []User{{"a", set(0)}}, Aligned, "device d/n0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), as are the CPUs and memory of container a"},
-		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1)}}, Aligned, "as are the CPUs and memory of container a; 1 other device has the same alignment"},
-		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0)}}, Misaligned, "device d/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), but the CPUs and memory of container a are on NUMA node 0"},
-		"two containers on two nodes":    {[]string{"n0"}, []User{{"a", set(0)}, {"b", set(1)}}, Misaligned, "container b are on NUMA node 1"},
-		"one of them is not pinned":      {[]string{"n0"}, []User{{"a", 0}, {"b", set(0)}}, Aligned, "container b"},
-		"nobody is pinned":               {[]string{"n0"}, []User{{"a", 0}}, Unpinned, "the node pins no container that uses it"},
+		"on the NUMA node of the CPUs":   {[]string{"n0"}, []User{{"a", set(0), ""}}, Aligned, "device d/n0 of claim ns/c (request r) is on NUMA node 0 (resource.kubernetes.io/numaNode), as are the CPUs and memory of container a"},
+		"on one of them":                 {[]string{"n0", "n1"}, []User{{"a", set(0, 1), ""}}, Aligned, "as are the CPUs and memory of container a; 1 other device has the same alignment"},
+		"on another":                     {[]string{"n0", "n1"}, []User{{"a", set(0), ""}}, Misaligned, "device d/n1 of claim ns/c (request r) is on NUMA node 1 (resource.kubernetes.io/numaNode), but the CPUs and memory of container a are on NUMA node 0"},
+		"two containers on two nodes":    {[]string{"n0"}, []User{{"a", set(0), ""}, {"b", set(1), ""}}, Misaligned, "container b are on NUMA node 1"},
+		"each has its own request":       {[]string{"n0"}, []User{{"a", set(0), "r"}, {"b", set(1), "other"}}, Aligned, "container a"},
+		"the request has no user":        {[]string{"n0"}, []User{{"b", set(1), "other"}}, Indifferent, "and no container uses it"},
+		"one of them is not pinned":      {[]string{"n0"}, []User{{"a", 0, ""}, {"b", set(0), ""}}, Aligned, "container b"},
+		"nobody is pinned":               {[]string{"n0"}, []User{{"a", 0, ""}}, Unpinned, "the node pins no container that uses it"},
 		"nobody uses it":                 {[]string{"n1"}, nil, Indifferent, "no container uses it"},
-		"no NUMA node":                   {[]string{"none"}, []User{{"a", set(0)}}, Indifferent, "is on no NUMA node (its driver states none)"},
-		"a NUMA node that is not there":  {[]string{"wrong", "n0"}, []User{{"a", set(0)}}, Unknown, "9: want a NUMA node of the machine"},
-		"no slice lists it":              {[]string{"vanished"}, []User{{"a", set(0)}}, Unknown, "in no ResourceSlice of the node"},
-		"misaligned is worse than gone":  {[]string{"vanished", "n1"}, []User{{"a", set(0)}}, Misaligned, "d/n1"},
-		"neutral is worse than aligned":  {[]string{"n0", "none"}, []User{{"a", set(0)}}, Indifferent, "d/none"},
-		"several misaligned are counted": {[]string{"n1", "n1", "n1"}, []User{{"a", set(0)}}, Misaligned, "; 2 other devices have the same alignment"},
+		"no NUMA node":                   {[]string{"none"}, []User{{"a", set(0), ""}}, Indifferent, "is on no NUMA node (its driver states none)"},
+		"a NUMA node that is not there":  {[]string{"wrong", "n0"}, []User{{"a", set(0), ""}}, Unknown, "9: want a NUMA node of the machine"},
+		"no slice lists it":              {[]string{"vanished"}, []User{{"a", set(0), ""}}, Unknown, "in no ResourceSlice of the node"},
+		"misaligned is worse than gone":  {[]string{"vanished", "n1"}, []User{{"a", set(0), ""}}, Misaligned, "d/n1"},
+		"neutral is worse than aligned":  {[]string{"n0", "none"}, []User{{"a", set(0), ""}}, Indifferent, "d/none"},
+		"several misaligned are counted": {[]string{"n1", "n1", "n1"}, []User{{"a", set(0), ""}}, Misaligned, "; 2 other devices have the same alignment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := Judge(inventory(t), []Claim{{Name: "ns/c", Results: results(c.devices...), Users: c.users}})
@@ -100,12 +102,12 @@ func TestJudgeAgainstSlow(t *testing.T) {
 			c.Results = append(c.Results, results(names[r.IntN(len(names))])...)
 		}
 		for range r.IntN(4) {
-			c.Users = append(c.Users, User{"c", topology.NUMASet(r.IntN(4))})
+			c.Users = append(c.Users, User{"c", topology.NUMASet(r.IntN(4)), ""})
 		}
 		if got, want := Judge(i, []Claim{c}).Alignment(), slow(&c); got != want {
 			t.Fatalf("%+v: %s, want %s", c, got, want)
 		}
-		wanted, pinned := c.Wanted()
+		wanted, pinned := c.Wanted("")
 		if pinned != slices.ContainsFunc(c.Users, func(u User) bool { return u.NUMA != 0 }) {
 			t.Fatalf("%+v: pinned %t", c, pinned)
 		}
@@ -258,7 +260,7 @@ func TestUsers(t *testing.T) {
 		},
 	}}
 	got := Users(pod, "gpu", Lying{"a": set(1)})
-	if !slices.Equal(got, []User{{"i", 0}, {"a", set(1)}}) {
+	if !slices.Equal(got, []User{{"i", 0, ""}, {"a", set(1), "r1"}, {"a", set(1), "r2"}}) {
 		t.Errorf("%+v", got)
 	}
 }

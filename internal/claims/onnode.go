@@ -76,11 +76,7 @@ func (n *OnNode) all(lying Lying) iter.Seq2[*resourceapi.ResourceClaim, Claim] {
 func (n *OnNode) Counted(ctx context.Context) *placement.Claimed {
 	var asks []Ask
 	for claim, of := range n.all(nil) {
-		ask := Ask{ResourceClaim: claim}
-		for _, u := range of.Users {
-			ask.Users = append(ask.Users, u.Container)
-		}
-		asks = append(asks, ask)
+		asks = append(asks, Ask{claim, of.Users})
 	}
 	n.Devices()
 	return n.Claimed(ctx, asks)
@@ -97,7 +93,7 @@ type Reached struct {
 	Misplaced *resourceapi.ResourceClaim
 	Why       string
 	// Loose means that some claim accepts any device. Apart means that a device can be aligned for
-	// one claim but not for another.
+	// one claim or request but not for another.
 	Loose, Apart bool
 }
 
@@ -112,13 +108,13 @@ func (n *OnNode) Reach(lying Lying) (r Reached) {
 			}
 			continue
 		}
-		wanted, why := of.Reach(n.Mode)
+		wanted, why, apart := of.Reach(n.Mode)
 		if wanted == Everywhere {
 			r.Loose = true
 			continue
 		}
 		r.Why = cmp.Or(why, r.Why)
-		r.Apart = r.Apart || restricted && wanted != r.Only
+		r.Apart = r.Apart || apart || restricted && wanted != r.Only
 		r.Only, restricted = r.Only|wanted, true
 	}
 	if !restricted {

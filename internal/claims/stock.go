@@ -26,10 +26,20 @@ type Stock struct {
 	Taken func(DeviceID) bool
 }
 
-// Ask is a claim, with the names of the containers of the pod that use it.
+// Ask is a claim, with the containers of the pod that use it.
 type Ask struct {
 	*resourceapi.ResourceClaim
-	Users []string
+	Users []User
+}
+
+// usersOf returns the names of the containers that use the devices of a request.
+func (a *Ask) usersOf(request string) (names []string) {
+	for i := range a.Users {
+		if u := &a.Users[i]; u.uses(request) && !slices.Contains(names, u.Container) {
+			names = append(names, u.Container)
+		}
+	}
+	return names
 }
 
 // Limits of the count for one pod on one node. If a limit is reached, the count may be too high.
@@ -105,7 +115,7 @@ func (c *counting) add(ask *Ask) {
 		for i := range a.Devices.Results {
 			r := &a.Devices.Results[i]
 			p := c.Inventory.Place(DeviceID{r.Driver, r.Pool, r.Device})
-			if bit, ok := c.request(counted{ClaimRequest: placement.ClaimRequest{Users: ask.Users, N: 1}}); ok && p.Standing == Located {
+			if bit, ok := c.request(counted{ClaimRequest: placement.ClaimRequest{Users: ask.usersOf(r.Request), N: 1}}); ok && p.Standing == Located {
 				c.devices = append(c.devices, stocked{ClaimDevices: placement.ClaimDevices{NUMA: topology.NewNUMASet(p.NUMA), For: bit, Free: 1, All: 1}})
 			} else if ok {
 				c.requests[len(c.requests)-1].N = 0
@@ -116,7 +126,7 @@ func (c *counting) add(ask *Ask) {
 	bits := map[string]uint64{}
 	for i := range ask.Spec.Devices.Requests {
 		r := &ask.Spec.Devices.Requests[i]
-		if bit, ok := c.request(countedOf(r, ask.Users)); ok {
+		if bit, ok := c.request(countedOf(r, ask.usersOf(r.Name))); ok {
 			bits[r.Name] = bit
 		}
 	}

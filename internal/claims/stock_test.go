@@ -119,7 +119,7 @@ func TestStock(t *testing.T) {
 				Class: func(name string) *resourceapi.DeviceClass { return classes[name] },
 				Taken: func(id DeviceID) bool { return strings.Contains(" "+c.taken+" ", " "+id.Name+" ") },
 			}
-			if got := told(s.Claimed(t.Context(), []Ask{{c.claim, []string{"a", "b"}}})); got != c.want {
+			if got := told(s.Claimed(t.Context(), []Ask{{c.claim, []User{{Container: "a"}, {Container: "b"}}}})); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})
@@ -140,7 +140,7 @@ func TestStockIsBounded(t *testing.T) {
 		Inventory: Read(node, machine(t), list, new(DefaultSources())), Slices: list, Selectors: cel.NewCache(10, cel.Features{}),
 		Class: func(string) *resourceapi.DeviceClass { return &resourceapi.DeviceClass{} }, Taken: func(DeviceID) bool { return false },
 	}
-	got := s.Claimed(t.Context(), []Ask{{asking(request("r", "gpu", 1, "false"), all), []string{"a"}}})
+	got := s.Claimed(t.Context(), []Ask{{asking(request("r", "gpu", 1, "false"), all), []User{{Container: "a"}}}})
 	if want := fmt.Sprintf("a:1 a:0 11@0=%[1]d/%[1]d", maxEvaluated+maxEvaluated/2); told(got) != want {
 		t.Errorf("%s, want %s", told(got), want)
 	}

@@ -26,14 +26,14 @@ func NUMAOf(d *placement.Decision, m *topology.Machine) Lying {
 }
 
 // Users returns the containers that use a claim of the pod, by its name in spec.resourceClaims.
-// Init containers come first.
+// Init containers come first. A container that uses several requests of the claim occurs once for
+// each of them.
 func Users(pod *corev1.Pod, claim string, lying Lying) (out []User) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			for k := range list[i].Resources.Claims {
-				if list[i].Resources.Claims[k].Name == claim {
-					out = append(out, User{list[i].Name, lying[list[i].Name]})
-					break // a container may list a claim several times, with different requests
+			for _, c := range list[i].Resources.Claims {
+				if c.Name == claim {
+					out = append(out, User{list[i].Name, lying[list[i].Name], c.Request})
 				}
 			}
 		}

@@ -156,6 +156,16 @@ func TestCases(t *testing.T) {
 	}
 	some := claim("c", "r")
 	some.Spec.Devices.Requests[0].Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
+	sharing := func() *corev1.Pod { // two containers with the same claim
+		pod := podWith("c")
+		other := *pod.Spec.Containers[0].DeepCopy()
+		other.Name = "other"
+		pod.Spec.Containers = append(pod.Spec.Containers, other)
+		return pod
+	}
+	apart := sharing() // each container uses one request of the claim
+	apart.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "c", Request: "r1"}}
+	apart.Spec.Containers[1].Resources.Claims = []corev1.ResourceClaim{{Name: "c", Request: "r2"}}
 	sharedPart := func(name string, numa int64, of string) resourceapi.Device {
 		d := shares(name, numa)
 		d.ConsumesCounters = part(name, numa, of).ConsumesCounters
@@ -168,13 +178,6 @@ func TestCases(t *testing.T) {
 		s := parted(devices...)
 		s.Name, s.UID, s.Spec.NodeName, s.Spec.Pool.Name = node, types.UID(node), &node, "fabric"
 		return s
-	}
-	sharing := func() *corev1.Pod { // two containers with the same claim
-		pod := podWith("c")
-		other := *pod.Spec.Containers[0].DeepCopy()
-		other.Name = "other"
-		pod.Spec.Containers = append(pod.Spec.Containers, other)
-		return pod
 	}
 	for name, c := range map[string]struct {
 		mode    claims.Mode
@@ -196,6 +199,7 @@ func TestCases(t *testing.T) {
 		"a network-attached device":             {required, at(1), nil, []runtime.Object{sliceOf(gpu("d0", 0)), attached}, "net", ""},
 		"consumable capacity":                   {required, at(1), nil, []runtime.Object{sliceOf(shares("s0", 0), shares("s1", 1)), some}, "s1", ""},
 		"a part of a device elsewhere is taken": {required, at(1), nil, []runtime.Object{counters, parted(sharedPart("s0", 0, "g0"), sharedPart("s1", 1, "g1")), hasShare, some}, "s1", ""},
+		"containers with a request each":        {required, []Way{{Lying: Lying{"main": set(0), "other": set(1)}}}, apart, []runtime.Object{two(), claim("c", "r1", "r2")}, "d0 d1", ""},
 		"a pool of several nodes":               {required, at(1), nil, []runtime.Object{ofTwoNodes(node, gpu("d0", 0), gpu("d1", 1)), ofTwoNodes("n2", gpu("d2", 1))}, "d1", ""},
 		"containers that share, together":       {required, []Way{{Lying: Lying{"main": set(1), "other": set(0, 1)}}}, sharing(), []runtime.Object{two()}, "d1", ""},
 		"containers that share, apart":          {required, []Way{{Lying: Lying{"main": set(1), "other": set(0)}}}, sharing(), []runtime.Object{two()}, "", "the containers that use claim ns/c have no NUMA node in common"},

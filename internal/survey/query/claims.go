@@ -526,7 +526,7 @@ func findings(j *claims.Judgement, places bool) (out []string) {
 // unpinned explains, as the end of a sentence, why the position of the claim's devices does not
 // matter, or returns "".
 func (x *claimant) unpinned(of *claims.Claim) string {
-	switch _, pinned := of.Wanted(); {
+	switch _, pinned := of.Wanted(""); {
 	case len(of.Users) == 0:
 		return "; no container uses the claim, so any device will do"
 	case !pinned && x.mode != claims.Required:

@@ -193,7 +193,7 @@ func (t *together) judge(way claims.Lying, first bool) (fits bool) {
 func (t *together) lie(ctx context.Context, fits bool) bool {
 	only, restricted := topology.NUMASet(0), false
 	for _, h := range t.open {
-		wanted, apart := h.Reach(t.claimant.mode)
+		wanted, apart, _ := h.Reach(t.claimant.mode)
 		if h.near, h.apart = h.near|wanted, apart; wanted != claims.Everywhere {
 			only, restricted = only|wanted, true
 		}
@@ -249,7 +249,7 @@ func (t *together) allocate(ctx context.Context, only topology.NUMASet, list []*
 func (t *together) alone(ctx context.Context, why string) {
 	whys, none := make([]string, len(t.open)), ""
 	for i, h := range t.open {
-		only, _ := h.Reach(t.claimant.mode)
+		only, _, _ := h.Reach(t.claimant.mode)
 		if t.claimant.mode == claims.Free || claims.TakesAll(h.object) {
 			only = claims.Everywhere
 		}

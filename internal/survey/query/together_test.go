@@ -115,7 +115,7 @@ func (w *world) scheduled(mode claims.Mode, p *corev1.Pod) (devices []string, ta
 				fits = false
 			}
 		} else if at >= 0 {
-			wanted, _ := of.Reach(mode)
+			wanted, _, _ := of.Reach(mode)
 			open, judged, only = append(open, c), append(judged, of), only|wanted
 		}
 	}
@@ -124,7 +124,7 @@ func (w *world) scheduled(mode claims.Mode, p *corev1.Pod) (devices []string, ta
 	})
 	if extended != nil && w.Nodes[0].Status.Allocatable.Name(extendedGPU, "").IsZero() {
 		of := claims.Claim{Name: claims.ForExtended, Users: claims.UsersOfExtended(p, claims.Lying{"main": topology.NewNUMASet(0)})}
-		wanted, _ := of.Reach(mode)
+		wanted, _, _ := of.Reach(mode)
 		open, judged, only = append(open, extended), append(judged, of), only|wanted
 	}
 	if mode == claims.Free {
