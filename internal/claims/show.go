@@ -9,8 +9,8 @@ import (
 // Show returns a copy of a slice for an allocator, without the devices on NUMA nodes outside numa
 // and without Misstated devices. It keeps neutral devices, and all devices for which keep returns
 // true. keep may be nil. keep must return true for an allocated device that consumes shared
-// counters, because the allocator reads the consumption from the slice. Show does not change s. If
-// it removes no device, it returns s itself.
+// counters, because the allocator reads the consumption from the slice. It cannot allocate such a
+// device again. Show does not change s. If the copy would equal s, Show returns s itself.
 //
 // A slice keeps all other parts even if it has no devices left, because an allocator ignores a pool
 // if one of its slices is missing.

@@ -93,7 +93,7 @@ func TestDevicesAndState(t *testing.T) {
 	}
 }
 
-// TestDevicesOnSeveralNUMANodes: --device can describe a checkpoint's devices on several NUMA nodes.
+// TestDevicesOnSeveralNUMANodes: --device can describe devices on several NUMA nodes.
 func TestDevicesOnSeveralNUMANodes(t *testing.T) {
 	const state = `{"Data":{"PodDeviceEntries":[{"PodUID":"a","ContainerName":"main","ResourceName":"intel.com/fpga","DeviceIDs":{"0":["F0"],"1":["F0"]},"AllocResp":null}],` +
 		`"RegisteredDevices":{"intel.com/fpga":["F0","F1"]}},"Checksum":2132503185}`
