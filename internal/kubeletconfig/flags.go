@@ -123,56 +123,79 @@ func checkRelease(name, value string, version placement.Version) error {
 // readFlags reads the flags of a kubelet: its command line as ps prints it, the lines of a unit or
 // of an environment file (KUBELET_EXTRA_ARGS="..."), a list in JSON or YAML, or only the flags.
 func readFlags(text string, version placement.Version) (*flags, error) {
-	text = strings.NewReplacer("\ufeff", "", "\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
+	given := text
+	text = comment.ReplaceAllString(strings.ReplaceAll(text, "\ufeff", ""), "")
+	text = strings.NewReplacer("\\\r\n", " ", "\\\n", " ", "\x00", " ").Replace(text)
 	if logged := running.FindAllStringSubmatch(text, -1); logged != nil {
-		last := logged[len(logged)-1][1]
-		text = cmp.Or(unquoted(last), last)
+		last := logged[len(logged)-1]
+		text = cmp.Or(unquoted(last[1]), last[1], last[2])
 	}
 	if list := listOf(text); list != nil {
 		text = strings.Join(list, " ")
 	}
 	text = quotedValue.ReplaceAllStringFunc(text, func(value string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(value) })
+	text, err := oneProcess(text)
+	if err != nil {
+		return nil, err
+	}
 	f := &flags{object: map[string]any{}, version: cmp.Or(version, placement.V136)}
-	defined := map[string]bool{}
-	var open []string // variables whose values are used
-	command := false  // the text has a flag, a variable for flags, or the kubelet's name
+	vars := variables{values: map[string]string{}}
+	command := false // the text has a flag, a variable for flags, or the kubelet's name
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
+		words, err := vars.replace(wordsOf(line))
+		if err != nil {
+			return nil, err
 		}
-		words := wordsOf(line)
-		for i := 0; i < len(words); i++ { // a quoted text may be several words
-			if m := assigned.FindStringSubmatch(words[i]); m != nil && (m[2] == "" || strings.HasPrefix(strings.TrimSpace(m[2]), "-")) {
-				defined[m[1]] = true
-				words = slices.Replace(words, i, i+1, wordsOf(m[2])...)
-				i--
-			}
-		}
-		for _, word := range words {
-			if name, ok := strings.CutPrefix(word, "$"); ok {
-				open = append(open, strings.Trim(name, "{}"))
-			}
-		}
-		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "$") })
 		command = command || slices.ContainsFunc(words, func(word string) bool { return isFlag(word) || path.Base(word) == "kubelet" })
 		if err := f.take(words); err != nil {
 			return nil, err
 		}
 	}
-	if !command && len(defined)+len(open) == 0 && strings.TrimSpace(text) != "" {
-		return nil, &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: strings.TrimSpace(text), Want: "flags, --name=value, or the kubelet's command line"}
+	if !command && len(vars.values)+len(vars.used) == 0 && strings.TrimSpace(given) != "" {
+		return nil, &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: strings.TrimSpace(given), Want: "flags, --name=value, or the kubelet's command line"}
 	}
-	for _, name := range open {
-		if !defined[name] {
+	for _, name := range vars.used {
+		if _, ok := vars.values[name]; !ok {
 			return nil, &wire.FieldError{Object: "flags of the kubelet", Field: "$" + name, Want: "its value too: NAME=\"--flag=value\", or the command line as ps prints it"}
 		}
 	}
 	return f, nil
 }
 
-// running matches the kubelet's command line in the log of k3s or RKE2. If the log has several, the
-// last one is current.
-var running = regexp.MustCompile(`\bmsg="Running (kubelet (?:[^"\\\n]|\\.)*)"`)
+// variables are the variables with flags in a text.
+type variables struct {
+	values map[string]string
+	used   []string
+}
+
+// replace replaces the variables of a line that are assigned by the words of their values, and
+// removes the variables that are used. It returns an error if a variable gets another value than
+// before.
+func (v *variables) replace(words []string) ([]string, error) {
+	for i := 0; i < len(words); i++ {
+		if m := assigned.FindStringSubmatch(words[i]); m != nil {
+			name, more, value := m[1], m[2] != "", m[3]
+			old := v.values[name]
+			if old != "" && old != value && !more && !use(name).MatchString(value) {
+				return nil, &wire.FieldError{Object: "flags of the kubelet", Field: name, Value: value, Want: fmt.Sprintf("one value, but an earlier line has %.80q; or the command line as ps prints it", old)}
+			}
+			v.values[name] = value
+			words = slices.Replace(words, i, i+1, wordsOf(value)...) // a quoted text may be several words
+			i--
+			continue
+		}
+		if name, ok := strings.CutPrefix(words[i], "$"); ok && (i == 0 || !wantsValue(words[i-1])) {
+			v.used = append(v.used, strings.Trim(name, "{}"))
+			words = slices.Delete(words, i, i+1)
+			i--
+		}
+	}
+	return words, nil
+}
+
+// running matches the kubelet's command line in the log of k3s or RKE2, or in the output of
+// systemctl show. If the text has several, the last one is current.
+var running = regexp.MustCompile(`\bmsg="Running (kubelet (?:[^"\\\n]|\\.)*)"|\bargv\[\]=(.*?) ; `)
 
 // unquoted returns the text inside of the quotes of a log, or "" if the quoting is wrong.
 func unquoted(text string) string {
@@ -200,11 +223,48 @@ var (
 	quotedItem = regexp.MustCompile(`^(["'])--?[a-z][^"']*["']\s*,`)
 )
 
-// assigned matches a variable with flags, as in a shell script or a systemd unit.
-var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)=(.*)$`)
+// assigned matches a variable that is empty or has flags, as in a shell script or a systemd unit.
+// Other variables may precede the flags. With += the flags are added to those that it has.
+var assigned = regexp.MustCompile(`(?s)^(?:[A-Za-z]+=)?([A-Z][A-Z0-9_]*)(\+?)=((?:\s*\$\{?[A-Z][A-Z0-9_]*\}?\s)*\s*(?:-.*)?)$`)
+
+// use matches the use of a variable.
+func use(name string) *regexp.Regexp {
+	return regexp.MustCompile(`\$(` + name + `\b|\{` + name + `\})`)
+}
 
 // quotedValue matches a variable whose value is in quotes, which may span lines.
-var quotedValue = regexp.MustCompile(`(?m)^\s*(?:export\s+)?[A-Z][A-Z0-9_]*=(?:"[^"]*"|'[^']*')`)
+var quotedValue = regexp.MustCompile(`(?m)^\s*(?:export\s+)?[A-Z][A-Z0-9_]*\+?=(?:"[^"]*"|'[^']*')`)
+
+// comment matches a line with a comment, which systemd also accepts inside of a continued line.
+var comment = regexp.MustCompile(`(?m)^[ \t]*#.*\n?`)
+
+// process matches a line of ps, pgrep -a or systemctl status.
+var process = regexp.MustCompile(`^[\s├└─│|]*(\S+\s+)?[0-9]+\s`)
+
+// oneProcess removes the processes of other programs from a list of processes that has a kubelet.
+// It returns an error if there are command lines of two kubelets with different flags.
+func oneProcess(text string) (string, error) {
+	var others, first []string
+	for line := range strings.Lines(text) {
+		words := wordsOf(line)
+		at := slices.IndexFunc(words, isFlag)
+		switch {
+		case at > 0 && path.Base(words[at-1]) == "kubelet":
+			if first != nil && !slices.Equal(first, words[at:]) {
+				return "", &wire.FieldError{Object: "flags of the kubelet", Field: "command line", Value: strings.Join(words[at-1:], " "), Want: "only one kubelet, but an earlier line has other flags"}
+			}
+			first = words[at:]
+		case process.MatchString(line):
+			others = append(others, line)
+		}
+	}
+	if first != nil {
+		for _, line := range others {
+			text = strings.Replace(text, line, "", 1)
+		}
+	}
+	return text, nil
+}
 
 // wordsOf splits a line as a shell does.
 func wordsOf(line string) (words []string) {
@@ -249,7 +309,7 @@ func (f *flags) take(words []string) error {
 	for at < len(words) {
 		word := words[at]
 		bare := strings.TrimLeftFunc(word, isDash)
-		name, value, valued := strings.Cut(bare, "=")
+		name, value, _ := strings.Cut(bare, "=")
 		name = normal(name)
 		at++
 		switch dashes := word[:len(word)-len(bare)]; {
@@ -261,7 +321,7 @@ func (f *flags) take(words []string) error {
 		if err := checkRelease(name, value, f.version); err != nil {
 			return err
 		}
-		if !valued && !slices.Contains(switchFlags, name) && known(name) {
+		if wantsValue(word) {
 			if at == len(words) || strings.HasPrefix(words[at], "--") {
 				return flagError(name, "", "a value")
 			}
@@ -272,6 +332,12 @@ func (f *flags) take(words []string) error {
 		}
 	}
 	return nil
+}
+
+// wantsValue reports whether the next word is the value of this flag.
+func wantsValue(word string) bool {
+	name := normal(strings.TrimLeftFunc(word, isDash))
+	return isFlag(word) && known(name) && !slices.Contains(switchFlags, name)
 }
 
 func isFlag(word string) bool { return strings.HasPrefix(word, "-") && len(word) > 1 }

@@ -126,7 +126,13 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 			}
 			here, text = where+": data."+key, []byte(inner)
 		case slices.Contains(kubeadm, kind):
-			extra = append(extra, extraArgs(object)...)
+			args := extraArgs(object)
+			if extra != nil && args != nil && !slices.Equal(extra, args) {
+				return g, fmt.Errorf("%s: %s: kubeletExtraArgs differ from those of another document: want only the document with which the node was made", where, kind)
+			}
+			if args != nil {
+				extra = args
+			}
 			continue
 		case pasted.What(doc).IsProduct():
 			return g, refuse(where, pasted.What(doc))
@@ -141,6 +147,9 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 		}
 	}
 	if g.object == nil {
+		if extra != nil {
+			return g, fmt.Errorf("%s: this has only kubeletExtraArgs of kubeadm, which are a part of the kubelet's configuration: append the KubeletConfiguration or kubeadm's ConfigMap kubelet-config after a line ---", where)
+		}
 		return g, fmt.Errorf("%s: no KubeletConfiguration in it: %s", where, forms)
 	}
 	if len(extra) > 0 {
@@ -159,6 +168,12 @@ func inConfigMap(object map[string]any) (key, text string, err error) {
 		text, _ := data[key].(string)
 		if key == "kubelet" || pasted.What([]byte(text)) == pasted.KubeletConfig {
 			return key, text, nil
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		text, _ := data[key].(string)
+		if err := refuse("ConfigMap: data."+key, pasted.What([]byte(text))); err != nil {
+			return "", "", err
 		}
 	}
 	keys := strings.Join(slices.Sorted(maps.Keys(data)), ", ")
