@@ -61,6 +61,11 @@ func (r *rowReader) add(where string, cells map[string]string) error {
 		}
 		one.ids[column] = id
 	}
+	_, withCore := cells[columnCore]
+	_, withSocket := cells[columnSocket]
+	if _, withOnline := cells[columnOnline]; !withOnline && withCore && withSocket && len(one.ids) == 1 {
+		one.online = false // lscpu -a -p prints only the id of an offline CPU
+	}
 	cpu, ok := one.ids[columnCPU]
 	if !ok || cpu >= topology.MaxCPUs {
 		return rowError(r.form, where, columnCPU, cells[columnCPU], fmt.Sprintf("a number from 0 to %d", topology.MaxCPUs-1))

@@ -20,6 +20,7 @@ func TestRows(t *testing.T) {
 		"-p, numbered in turns": {interleaved, "package:2 l3:1 numa:2 core:1 pu:2 number:interleaved numaid:0,2,1,3"},
 		"-e, one offline":       {extended, "cpu:0-2 package:0=0-1;1=2 numa:0=0-1;1=2 l3:0=0-1;1=2 core:0/0=0+1;1/1=2 offline:3"},
 		"-e with no NUMA nodes": {"CPU NODE SOCKET CORE ONLINE\n0 - 0 0 yes\n1 - 0 1 yes\n", "package:1 numa:1 core:2 pu:1"},
+		"-a -p, one offline":    {parsable + "CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,0,0,0,,0,0,0,0\n2,,,,,,,,\n", "package:1 numa:1 l3:1 core:1 pu:2 offline:2"},
 		"-p=CPU,Core,Socket":    {"# CPU,Core,Socket\n0,0,0\n1,1,0\n", "package:1 numa:1 core:2 pu:1"},
 		"-e with physical ids":  {"CPU NODE SOCKET CORE\n0 0 0 0\n1 0 0 4\n2 1 1 0\n3 1 1 4\n", "package:2 numa:1 core:2 pu:1"},
 		"-Je": {`{"cpus": [{"cpu": 0, "node": 0, "socket": 0, "core": 0, "l1d:l1i:l2:l3": "0:0:0:0", "online": true}, {"cpu": "1", "node": "0", "socket": "0", "core": "0", "l1d:l1i:l2:l3": "0:0:0:0", "online": "yes"},
