@@ -56,7 +56,7 @@ var lines = []sign{
 	{LscpuParsable, regexp.MustCompile(`(?mi)^# ?(CPU|CORE|SOCKET|NODE)(,|$)`)},
 	{LscpuExtended, regexp.MustCompile(`^\s*CPU[ \t]+[A-Z]`)},
 	{CPUInfo, regexp.MustCompile(`(?m)^processor[ \t]*:[ \t]*[0-9]+\r?$`)},
-	{Lstopo, regexp.MustCompile(`(?m)^\s*(<topology\b|<!DOCTYPE topology\b|Machine (L#0 )?\(|(NUMANode|Package) [LP]#[0-9])`)},
+	{Lstopo, regexp.MustCompile(`(?m)^\s*(<topology\b|<!DOCTYPE topology\b|Machine (L#0 )?\(|(NUMANode|Package) [LP]#[0-9]|depth 0:\s+1 Machine\b|([A-Z][A-Za-z0-9]*:[0-9]+(\([^)]*\))? (\[[^\]]*\] )?)+PU:[0-9]+)`)},
 	{EffectiveConfig, regexp.MustCompile(`\.go:[0-9]+\] "Effective KubeletConfiguration"`)},
 	{KubeletAnswer, regexp.MustCompile(`(?m)^kubeletconfig:`)},
 	{KubeletConfig, regexp.MustCompile(`(?m)^kind: *["']?KubeletConfiguration\b`)},
