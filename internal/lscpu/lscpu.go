@@ -187,8 +187,12 @@ func whereInJSON(text string, err error) string {
 func (f fields) addAll(where string, all []entry) error {
 	for i, e := range all {
 		at := fmt.Sprintf("%s[%d]", where, i)
+		name, value := strings.TrimSuffix(e.Field, ":"), ""
 		if e.Data != nil {
-			if err := f.add(at, strings.TrimSuffix(e.Field, ":"), *e.Data); err != nil {
+			value = *e.Data
+		}
+		if e.Data != nil || nodeField.MatchString(name) { // null for a NUMA node without CPUs
+			if err := f.add(at, name, value); err != nil {
 				return err
 			}
 		}

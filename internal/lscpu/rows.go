@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ type row struct {
 	// ids are the ids by column. Empty cells are left out.
 	ids    map[string]int
 	online bool
+	stated bool // the output has the column ONLINE
 }
 
 const (
@@ -26,6 +28,7 @@ const (
 	columnCore   = "CORE"
 	columnSocket = "SOCKET"
 	columnNode   = "NODE"
+	columnL2     = "L2"
 	columnL3     = "L3"
 	columnOnline = "ONLINE"
 )
@@ -50,7 +53,7 @@ type rowReader struct {
 
 func (r *rowReader) add(where string, cells map[string]string) error {
 	one := row{where: where, ids: map[string]int{}, online: true}
-	for _, column := range []string{columnCPU, columnCore, columnSocket, columnNode, columnL3} {
+	for _, column := range []string{columnCPU, columnCore, columnSocket, columnNode, columnL2, columnL3} {
 		text := strings.TrimSpace(cells[column])
 		if text == "" || text == "-" {
 			continue
@@ -61,16 +64,12 @@ func (r *rowReader) add(where string, cells map[string]string) error {
 		}
 		one.ids[column] = id
 	}
-	_, withCore := cells[columnCore]
-	_, withSocket := cells[columnSocket]
-	if _, withOnline := cells[columnOnline]; !withOnline && withCore && withSocket && len(one.ids) == 1 {
-		one.online = false // lscpu -a -p prints only the id of an offline CPU
-	}
 	cpu, ok := one.ids[columnCPU]
 	if !ok || cpu >= topology.MaxCPUs {
 		return rowError(r.form, where, columnCPU, cells[columnCPU], fmt.Sprintf("a number from 0 to %d", topology.MaxCPUs-1))
 	}
 	one.cpu = cpu
+	_, one.stated = cells[columnOnline]
 	switch strings.ToLower(strings.TrimSpace(cells[columnOnline])) {
 	case "", "yes", "y", "true":
 	case "no", "n", "false", "-":
@@ -135,6 +134,10 @@ func readParsable(text string) (*topology.Machine, error) {
 	return r.machine()
 }
 
+// bareDash matches a dash without quotes, which older releases print instead of an id that an
+// offline CPU does not have.
+var bareDash = regexp.MustCompile(`("\s*:\s*)-(\s*[,}])`)
+
 // readExtendedJSON reads the output of lscpu -Je. Values are numbers or texts, depending on the
 // release.
 func readExtendedJSON(text string) (*topology.Machine, error) {
@@ -142,6 +145,7 @@ func readExtendedJSON(text string) (*topology.Machine, error) {
 	var all struct {
 		CPUs []map[string]any `json:"cpus"`
 	}
+	text = bareDash.ReplaceAllString(text, "${1}null${2}")
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf("in %s: %s: %w", r.form, whereInJSON(text, err), err)
 	}
@@ -203,9 +207,41 @@ func (r *rowReader) group(column string) (out []inOne) {
 	return out
 }
 
+// checkCores returns an error if CPUs of one core do not share the NUMA node and the L2 cache. With
+// several kinds of cores, some releases of lscpu number the cores of each kind from 0. With -y, the
+// cores of several clusters or dies of a socket may have the same ids.
+func (r *rowReader) checkCores() error {
+	first := map[[2]int]*row{}
+	for i := range r.rows {
+		one := &r.rows[i]
+		if !one.online {
+			continue
+		}
+		core := [2]int{one.ids[columnSocket], one.ids[columnCore]}
+		other := first[core]
+		if other == nil {
+			first[core] = one
+			continue
+		}
+		for _, column := range []string{columnNode, columnL2} {
+			id, ok := one.ids[column]
+			if was, had := other.ids[column]; ok && had && id != was {
+				return rowError(r.form, one.where, columnCore, strconv.Itoa(core[1]), fmt.Sprintf("ids that are unique in the socket, but CPUs %d and %d of this core have different values of %s: give lscpu -p without -y, or a capture (berth topology --help)", other.cpu, one.cpu, column))
+			}
+		}
+	}
+	return nil
+}
+
 func (r *rowReader) machine() (*topology.Machine, error) {
 	var online, offline topology.CPUSet
 	slices.SortFunc(r.rows, func(a, b row) int { return a.cpu - b.cpu })
+	inCore := func(one row) bool { _, ok := one.ids[columnCore]; return ok }
+	if slices.ContainsFunc(r.rows, inCore) { // lscpu -a -p prints no core of an offline CPU
+		for i := range r.rows {
+			r.rows[i].online = r.rows[i].online && (r.rows[i].stated || inCore(r.rows[i]))
+		}
+	}
 	for i := range r.rows {
 		one := &r.rows[i]
 		if !one.online {
@@ -215,9 +251,12 @@ func (r *rowReader) machine() (*topology.Machine, error) {
 		online.Add(topology.CPUID(one.cpu))
 		for _, column := range []string{columnCore, columnSocket} {
 			if _, ok := one.ids[column]; !ok {
-				return nil, rowError(r.form, one.where, column, "", "a number: lscpu -p=CPU,Core,Socket,Node,L3 prints all columns that Berth reads")
+				return nil, rowError(r.form, one.where, column, "", "a number: lscpu -p=CPU,Core,Socket,Node,L3 (without -y) prints all columns that Berth reads")
 			}
 		}
+	}
+	if err := r.checkCores(); err != nil {
+		return nil, err
 	}
 	if online.IsEmpty() {
 		return nil, rowError(r.form, "", "", "", "a row for each CPU, and at least one CPU that is online")
