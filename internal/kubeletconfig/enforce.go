@@ -31,12 +31,15 @@ func wrong(field, value, want string) error {
 	return &wire.FieldError{Object: "KubeletConfiguration", Field: field, Value: value, Want: want + ": the kubelet would not start"}
 }
 
-// starts returns an error for reservations, thresholds and a scope with which a kubelet does not
-// start, whatever its managers' policies are.
+// starts returns an error for settings with which a kubelet on Linux does not start, whatever its
+// managers' policies are.
 func starts(c *kubeletv1beta1.KubeletConfiguration) error {
 	scopes := []string{kubeletv1beta1.ContainerTopologyManagerScope, kubeletv1beta1.PodTopologyManagerScope}
 	if scope := c.TopologyManagerScope; scope != "" && !slices.Contains(scopes, scope) {
 		return wrong("topologyManagerScope", scope, "container or pod"+suggest.DidYouMean(scope, scopes))
+	}
+	if c.MemoryManagerPolicy == "BestEffort" { // NewManager of pkg/kubelet/cm/memorymanager
+		return wrong("memoryManagerPolicy", c.MemoryManagerPolicy, "None or Static, because BestEffort exists only on Windows")
 	}
 	// Since 1.36 the gate cannot be off at all.
 	if on, set := c.FeatureGates[topologyOptionsGate]; set && !on && len(c.TopologyManagerPolicyOptions) > 0 {

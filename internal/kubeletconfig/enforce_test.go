@@ -28,6 +28,7 @@ func TestReservations(t *testing.T) {
 		"none of both":         {"cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\n", "", ""},
 		"empty":                {"cgroupsPerQOS: false\nenforceNodeAllocatable: []\n", "", ""},
 		"memory twice":         {"reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}, {numaNode: 0, limits: {memory: 1Gi}}]\n", "", `reservedMemory[2].limits[memory]: "1Gi": want each resource once`},
+		"memory on Windows":    {"memoryManagerPolicy: BestEffort\n", "", `memoryManagerPolicy: "BestEffort": want None or Static, because BestEffort exists only on Windows`},
 		"scope":                {"topologyManagerScope: Pod\n", "", `topologyManagerScope: "Pod": want container or pod (did you mean "pod"?)`},
 		"scope by a flag":      {"", "--topology-manager-scope=Container", `topologyManagerScope: "Container": want container or pod`},
 		"options, gate off":    {"topologyManagerPolicyOptions: {prefer-closest-numa-nodes: 'true'}\nfeatureGates: {TopologyManagerPolicyOptions: false}\n", "", `featureGates[TopologyManagerPolicyOptions]: "false": want true, because topologyManagerPolicyOptions is set`},

@@ -208,8 +208,8 @@ func (r *rowReader) group(column string) (out []inOne) {
 }
 
 // checkCores returns an error if CPUs of one core do not share the NUMA node and the L2 cache. With
-// several kinds of cores, some releases of lscpu number the cores of each kind from 0. With -y, the
-// cores of several clusters or dies of a socket may have the same ids.
+// several kinds of cores, some releases of lscpu number the cores of each kind from 0. With -y, which
+// prints the ids of sysfs, the cores of several clusters or dies of a socket may have the same ids.
 func (r *rowReader) checkCores() error {
 	first := map[[2]int]*row{}
 	for i := range r.rows {
@@ -226,7 +226,7 @@ func (r *rowReader) checkCores() error {
 		for _, column := range []string{columnNode, columnL2} {
 			id, ok := one.ids[column]
 			if was, had := other.ids[column]; ok && had && id != was {
-				return rowError(r.form, one.where, columnCore, strconv.Itoa(core[1]), fmt.Sprintf("ids that are unique in the socket, but CPUs %d and %d of this core have different values of %s: give lscpu -p without -y, or a capture (berth topology --help)", other.cpu, one.cpu, column))
+				return rowError(r.form, one.where, columnCore, strconv.Itoa(core[1]), fmt.Sprintf("ids that are unique in the socket, but CPUs %d and %d of this core have different values of %s: try lscpu -p with -y, or without it, or give a capture (berth topology --help)", other.cpu, one.cpu, column))
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func TestRowsRefused(t *testing.T) {
 		"twice":                 {"# CPU,Core,Socket\n0,0,0\n0,0,0\n", `line 3: CPU: "0": want each CPU once`},
 		"too high":              {"# CPU,Core,Socket\n99999999,0,0\n", `line 2: CPU: "99999999"`},
 		"no cores":              {"# CPU,Node\n0,0\n", "line 2: CORE: want a number: lscpu -p=CPU,Core,Socket,Node,L3"},
-		"two kinds of cores":    {"# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n2,0,0,0,,2,2,2,0\n", `in the output of lscpu -p: line 4: CORE: "0": want ids that are unique in the socket, but CPUs 0 and 2 of this core have different values of L2: give lscpu -p without -y, or a capture`},
+		"two kinds of cores":    {"# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n2,0,0,0,,2,2,2,0\n", `in the output of lscpu -p: line 4: CORE: "0": want ids that are unique in the socket, but CPUs 0 and 2 of this core have different values of L2: try lscpu -p with -y, or without it, or give a capture`},
 		"equal ids on two dies": {"CPU NODE SOCKET CORE\n0 0 0 0\n1 1 0 0\n", "CPUs 0 and 1 of this core have different values of NODE"},
 		"-y without packages":   {"CPU NODE SOCKET CORE\n0 0 - 0\n", "line 2: SOCKET: want a number: lscpu -p=CPU,Core,Socket,Node,L3 (without -y)"},
 		"no rows":               {"CPU NODE\n", "in the output of lscpu -e: want a row for each CPU"},
