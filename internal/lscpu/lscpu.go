@@ -59,7 +59,7 @@ func Read(text []byte) (*topology.Machine, error) {
 		return nil, errNumactl(string(text))
 	case pasted.NvidiaTopology:
 		return nil, errNvidia(string(text))
-	case pasted.CPUInfo, pasted.Lstopo, pasted.NumactlShow, pasted.NvidiaSMI:
+	case pasted.CPUInfo, pasted.LscpuCaches, pasted.Lstopo, pasted.NumactlShow, pasted.NvidiaSMI:
 		return nil, fmt.Errorf("this is %s, which Berth does not read: want the output of lscpu -p, or a capture (berth topology --help)", form)
 	case pasted.UTF16:
 		return nil, fmt.Errorf("this is %s, which Windows PowerShell writes: want UTF-8", form)

@@ -64,7 +64,7 @@ var (
 )
 
 // nvidiaPool counts the GPUs of each NUMA node in the form of --device. It returns "" if the output
-// does not have them.
+// does not have one NUMA node, or N/A, for each GPU.
 func nvidiaPool(text string) string {
 	affinity, counts, order := -1, map[string]int{}, []string(nil)
 	for line := range strings.Lines(escapes.ReplaceAllString(text, "")) {
@@ -80,8 +80,11 @@ func nvidiaPool(text string) string {
 			continue
 		}
 		node := "-"
-		if affinity < len(cells) && numaID.MatchString(cells[affinity]) {
+		if affinity < len(cells) && cells[affinity] != "" && cells[affinity] != "N/A" {
 			node = cells[affinity]
+		}
+		if node != "-" && !numaID.MatchString(node) { // several, like 0-1
+			return ""
 		}
 		if counts[node]++; counts[node] == 1 {
 			order = append(order, node)

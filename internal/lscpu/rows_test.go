@@ -70,6 +70,9 @@ func TestRowsRefused(t *testing.T) {
 		"numactl":               {"available: 2 nodes (0-1)\nnode 0 cpus: 0 1\nnode 0 size: 4095 MB\nnode 0 free: 6 MB\nnode 1 cpus: 2 3\nnode 1 size: 4096 MB\nnode distances:\nnode   0   1 \n  0:  10  20 \n  1:  20  10 \n", "this is the output of numactl -H, which does not show which CPUs share a core, a package or a cache: want the output of lscpu -p; add numactl's memory (rounded, without huge pages) and distances to the machine string: mem:4095Mi,4096Mi dist:10,20/20,10"},
 		"half of numactl":       {"node 0 cpus: 0 1\nnode 0 size: 5 MB\n", "want the output of lscpu -p"},
 		"nvidia-smi":            {"\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\nGPU0\t X \tNV4\tNV4\tSYS\t0-7\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\tSYS\t0-7\t0\tN/A\nGPU2\tNV4\tNV4\t X \tSYS\t8-15\t1\tN/A\nNIC0\tSYS\tSYS\tSYS\t X \n", "this is the output of nvidia-smi topo -m, which does not list the cores: want the output of lscpu -p; add the GPUs with --device nvidia.com/gpu=0:2,1:1"},
+		"GPUs near several":     {"\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-71\t0,2-17\t2\n", "add the GPUs with --device, like nvidia.com/gpu=0:4,1:4"},
+		"GPUs near none":        {"\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-7\tN/A\tN/A\n", "add the GPUs with --device nvidia.com/gpu=-:1"},
+		"caches":                {"NAME ONE-SIZE ALL-SIZE WAYS TYPE LEVEL\nL1d 32K 1M 8 Data 1\n", "this is the output of lscpu -C, which Berth does not read: want the output of lscpu -p"},
 		"nvidia's spaces":       {"   GPU0  GPU1  CPU Affinity\nGPU0   X   NV4   0-7\n", "like nvidia.com/gpu=0:4,1:4"},
 		"a configuration":       {"apiVersion: x\nkind: KubeletConfiguration\n", "this is a KubeletConfiguration, not a machine"},
 	} {

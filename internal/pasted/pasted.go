@@ -25,6 +25,7 @@ const (
 	LscpuExtended     Form = "the output of lscpu -e"
 	LscpuExtendedJSON Form = "the output of lscpu -Je"
 	LscpuParsable     Form = "the output of lscpu -p"
+	LscpuCaches       Form = "the output of lscpu -C"
 	Numactl           Form = "the output of numactl -H"
 	NvidiaTopology    Form = "the output of nvidia-smi topo -m"
 	NumactlShow       Form = "the output of numactl -s"
@@ -65,6 +66,7 @@ var lines = []sign{
 	{Lscpu, regexp.MustCompile(`^\s*(#[# \t]*CPU[ \t]+(NODE|SOCKET|CORE)\b|[0-9]+(,[0-9:-]*){2,}\r?\n[0-9]+,)`)}, // without its header
 	{KubeletLog, regexp.MustCompile(`(?m)\b[a-z_]+\.go:[0-9]+\] `)},
 	{Description, regexp.MustCompile(`^\s*Name: .*\n(.*\n){0,9}?(Namespace|Priority|Labels|Roles): `)},
+	{LscpuCaches, regexp.MustCompile(`^\s*NAME +ONE-SIZE `)},
 	{Table, regexp.MustCompile(`^\s*(NAME|NAMESPACE|LAST SEEN) +[A-Z]`)},
 	{KubeletFlags, regexp.MustCompile(`(^|[\s"'=\x00])--[a-z][a-z0-9-]*(=|\s|["'\x00]|$)`)},
 }
@@ -181,7 +183,7 @@ func (f Form) IsProduct() bool {
 // IsMachine reports whether texts of this form show a machine.
 func (f Form) IsMachine() bool {
 	switch f {
-	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, Numactl, NumactlShow, NvidiaTopology, NvidiaSMI, Lstopo, CPUInfo:
+	case Lscpu, LscpuJSON, LscpuExtended, LscpuExtendedJSON, LscpuParsable, LscpuCaches, Numactl, NumactlShow, NvidiaTopology, NvidiaSMI, Lstopo, CPUInfo:
 		return true
 	}
 	return false

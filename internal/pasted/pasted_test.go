@@ -40,6 +40,7 @@ func TestWhat(t *testing.T) {
 		"Machine (63GB total)\n  Package L#0\n":                                            Lstopo,
 		"depth 0:           1 Machine (type #0)\n depth 1:          2 Package (type #1)\n": Lstopo,
 		"Package:2 [NUMANode(memory=64)] L3Cache:1(size=33554432) Core:16 PU:2\n":          Lstopo,
+		"NAME ONE-SIZE ALL-SIZE WAYS TYPE\nL1d 32K 1M 8 Data\n":                            LscpuCaches,
 		"NUMANode:2 Package:1 Core:4 PU:2":                                                 Lstopo,
 		"<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology>":   Lstopo,
 		`["--cpu-manager-policy=static","--v=2"]`:                                          KubeletFlags,
