@@ -208,8 +208,8 @@ func (r *rowReader) group(column string) (out []inOne) {
 }
 
 // checkCores returns an error if CPUs of one core do not share the NUMA node and the L2 cache. With
-// several kinds of cores, some releases of lscpu number the cores of each kind from 0. With -y, which
-// prints the ids of sysfs, the cores of several clusters or dies of a socket may have the same ids.
+// several kinds of cores, some releases of lscpu number the cores of each kind from 0. With -y,
+// which prints the ids of sysfs, cores of several clusters or dies of a socket may have equal ids.
 func (r *rowReader) checkCores() error {
 	first := map[[2]int]*row{}
 	for i := range r.rows {
