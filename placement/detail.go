@@ -266,7 +266,7 @@ var rules = [details]rule{
 	DefectVanishedDevice: {KubeletDefect, "DefectVanishedDevice", "the kubelet would crash: a device that the pod holds is no longer listed",
 		"delete the pod that holds the device when that pod may end; then look at the device plugin"},
 	DefectWideDevices: {KubeletDefect, "DefectWideDevices", "the kubelet would try all sets of too many NUMA nodes to place devices, or the devices are on other NUMA nodes than Berth expects",
-		"use nodes without such devices, or a kubelet of 1.36 or later, whose hints name only the NUMA nodes of devices"},
+		"use nodes without such devices; if the kubelet is older than 1.36, update it"},
 	DefectMemoryUnderflow: {KubeletDefect, "DefectMemoryUnderflow", "reservedMemory or huge pages exceed the memory of a NUMA node, and the kubelet treats this memory as endless",
 		"lower reservedMemory or the huge pages of the NUMA node, and restart the kubelet"},
 

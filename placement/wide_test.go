@@ -77,7 +77,7 @@ func TestMemoryOnlyNodes(t *testing.T) {
 			t.Errorf("%s, devices on %v, %d CPUs and %d GPUs: %s, want %s", c.policy, c.devices, c.cpus, c.gpus, got, c.want)
 		}
 		refusal := placement.Advise(s, &r, nil)
-		if advice := refusal.Advice(); v.Detail == placement.DefectWideDevices && !strings.Contains(advice, "nodes without such devices") {
+		if advice := refusal.Advice(); v.Detail == placement.DefectWideDevices && !strings.Contains(advice, "if the kubelet is older than 1.36, update it") {
 			t.Errorf("%s, devices on %v: a kubelet of 1.36 is advised: %s", c.policy, c.devices, advice)
 		}
 		if text := placement.Explain(s, &r).Table(); v.OK() != strings.HasPrefix(text, "Admitted") {
