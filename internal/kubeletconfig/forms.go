@@ -3,6 +3,7 @@ package kubeletconfig
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-dev/berth/internal/pasted"
+	"github.com/berth-dev/berth/internal/wire"
 )
 
 // given is the configuration of a kubelet from a text in one of the supported forms.
@@ -126,7 +128,10 @@ func (f Files) documents(where string, data []byte) (g given, err error) {
 			}
 			here, text = where+": data."+key, []byte(inner)
 		case slices.Contains(kubeadm, kind):
-			args := extraArgs(object)
+			args, err := extraArgs(object)
+			if err != nil {
+				return g, fmt.Errorf("%s: %s: %w", where, kind, err)
+			}
 			if extra != nil && args != nil && !slices.Equal(extra, args) {
 				return g, fmt.Errorf("%s: %s: kubeletExtraArgs differ from those of another document: want only the document with which the node was made", where, kind)
 			}
@@ -182,7 +187,7 @@ func inConfigMap(object map[string]any) (key, text string, err error) {
 
 // extraArgs returns nodeRegistration.kubeletExtraArgs as lines with one flag each. The field is a
 // list of names and values since kubeadm.k8s.io/v1beta4, and was an object before.
-func extraArgs(object map[string]any) (lines []string) {
+func extraArgs(object map[string]any) (lines []string, err error) {
 	registration, _ := object["nodeRegistration"].(map[string]any)
 	switch args := registration["kubeletExtraArgs"].(type) {
 	case map[string]any:
@@ -192,8 +197,19 @@ func extraArgs(object map[string]any) (lines []string) {
 	case []any:
 		for _, one := range args {
 			arg, _ := one.(map[string]any)
+			if arg["name"] == nil || arg["value"] == nil {
+				return nil, wrongArgs(one)
+			}
 			lines = append(lines, fmt.Sprintf("--%v=%v", arg["name"], arg["value"]))
 		}
+	case nil:
+	default:
+		return nil, wrongArgs(args)
 	}
-	return lines
+	return lines, nil
+}
+
+func wrongArgs(value any) error {
+	text, _ := json.Marshal(value)
+	return &wire.FieldError{Object: "nodeRegistration", Field: "kubeletExtraArgs", Value: string(text), Want: "a list of objects with name and value (or, before kubeadm.k8s.io/v1beta4, one object)"}
 }

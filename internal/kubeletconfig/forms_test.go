@@ -157,6 +157,8 @@ func TestForms(t *testing.T) {
 		"misspelt in it":         {strings.Replace(configMap, "reservedSystemCPUs", "reservedCpus", 1), "", "", `data.kubelet: KubeletConfiguration: reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
 		"misspelt":               {strings.Replace(conf, "reservedSystemCPUs", "reservedCpus", 1), "", "", `reservedCpus: "0": want a known field (did you mean "reservedSystemCPUs"?)`},
 		"a product's, in it":     {"kind: ConfigMap\ndata:\n  tuning: |\n    apiVersion: performance.openshift.io/v2\n    kind: PerformanceProfile\n", "", "", "data.tuning: this is a PerformanceProfile of OpenShift, which"},
+		"a text for kubeadm":     {conf + "---\nkind: JoinConfiguration\nnodeRegistration: {kubeletExtraArgs: --reserved-cpus=1}\n", "", "", `JoinConfiguration: nodeRegistration: kubeletExtraArgs: "\"--reserved-cpus=1\"": want a list of objects with name and value`},
+		"texts for kubeadm":      {conf + "---\nkind: InitConfiguration\nnodeRegistration: {kubeletExtraArgs: [reserved-cpus=1]}\n", "", "", `kubeletExtraArgs: "\"reserved-cpus=1\"": want a list`},
 		"flags of kubeadm":       {"kind: JoinConfiguration\nnodeRegistration: {kubeletExtraArgs: {cpu-manager-policy: static}}\n", "", "", "this has only kubeletExtraArgs of kubeadm, which are a part of the kubelet's configuration: append the KubeletConfiguration"},
 		"two nodes of kubeadm":   {conf + "---\nkind: InitConfiguration\nnodeRegistration: {kubeletExtraArgs: {v: \"2\"}}\n---\nkind: JoinConfiguration\nnodeRegistration: {kubeletExtraArgs: {v: \"3\"}}\n", "", "", "JoinConfiguration: kubeletExtraArgs differ"},
 		"two":                    {conf + "---\n" + conf, "", "", "two configurations"},
