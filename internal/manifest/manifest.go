@@ -225,8 +225,11 @@ func (r *reader) notes() (notes []string) {
 		}
 		notes = append(notes, "ignored, as this release does not know the field: "+some(fields))
 	}
-	if len(r.ignored) > 0 {
-		notes = append(notes, "ignored: "+some(r.ignored))
+	for _, what := range r.ignored[:min(len(r.ignored), maxNamed)] {
+		notes = append(notes, "ignored: "+what)
+	}
+	if more := len(r.ignored) - maxNamed; more > 0 {
+		notes = append(notes, fmt.Sprintf("ignored: %d more fields or objects", more))
 	}
 	if len(r.unread) > 0 {
 		notes = append(notes, "skipped, as these kinds are not read: "+counts(r.unread))
