@@ -32,13 +32,16 @@ LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
              grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1 && $(GO) list $(USED)
 # Packages in which goroutines are started, by code or tests: make test has the race detector for these, make test-race for all.
 # ALONE are their tests that run in one goroutine, and that the race detector slows down most, or whose allocations it changes.
+# BOTH run with it, shortened by -short, and without it.
 RACING = $(call once,RACING)
 LIST_RACING = $(GO) list -f '{{.ImportPath}} {{.Dir}}' $(LIGHT) | while read name dir; do \
               ! grep -qsE '^\s*go (func|[A-Za-z_.]+)\(|\.Go\(|RunParallel|synctest|httptest' $$dir/*.go || echo $$name; done
 ALONE  = TestAllSayTheSame|Test.*NoAlloc.*|TestMoves|TestWaking|TestProfile|TestUnused|TestHours|TestRememberingNUMA|$\
          TestFewestNUMANodes|TestCandidatesAreTheBest|TestForetold|TestDevicesForetold|TestTakesInAnyOrder|$\
-         TestEveryFieldOfAJobCounts|TestALargeGangEvictsFew|TestAGangOfManyPods
-LIST_WITH_ALONE = grep -rlE --include=*_test.go '^func ($(ALONE))\(' ./internal ./placement | xargs -n1 dirname | sort -u
+         TestEveryFieldOfAJobCounts|TestALargeGangEvictsFew|TestAGangOfManyPods|TestASucceededPodThatIsGone|$\
+         TestAReplacementThatWaits|TestAllAskersAgree
+BOTH   = TestGangsAtRandom
+LIST_WITH_ALONE = grep -rlE --include=*_test.go '^func ($(ALONE)|$(BOTH))\(' ./internal ./placement | xargs -n1 dirname | sort -u
 once   = $(if $(HAVE_$(1)),,$(eval HAVE_$(1) := $$(shell $$(LIST_$(1)))))$(HAVE_$(1))
 # What took how long goes here, one graph of actions for each run of go test.
 TIMES  = $(CACHE)/times
@@ -74,11 +77,11 @@ demo-figures: ## The figures of make demo: medians of five runs, with their rang
 test: ## All tests except the slow suites, which have their own targets.
 	@rm -rf $(TIMES) && mkdir -p $(TIMES)
 	$(call say,with the race detector: packages that start goroutines, and link no server and no kubelet of Kubernetes)
-	@$(call TIMED,racing) -race -timeout 20m -skip '^($(ALONE))$$' $(RACING)
+	@$(call TIMED,racing) -race -short -timeout 20m -skip '^($(ALONE))$$' $(RACING)
 	$(call say,without it: those that start none)
 	@$(call TIMED,light) -timeout 20m $(filter-out $(RACING),$(LIGHT))
-	$(call say,and tests of one goroutine in packages of the first kind)
-	@$(call TIMED,alone) -timeout 20m -run '^($(ALONE))$$' $(call once,WITH_ALONE)
+	$(call say,and tests that the race detector would slow down)
+	@$(call TIMED,alone) -timeout 20m -run '^($(ALONE)|$(BOTH))$$' $(call once,WITH_ALONE)
 	$(call say,the lab)
 	@$(GO) -C lab test ./...
 	@$(MAKE) --no-print-directory $(patsubst %,$(BIN)/berth-scheduler-k8s%,$(filter-out $(lastword $(SCHEDULERS)),$(SCHEDULERS)))
