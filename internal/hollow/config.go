@@ -83,7 +83,7 @@ func hollowOut(c *kubeletconfig.KubeletConfiguration, dir Dir) {
 	c.StaticPodURL, c.StaticPodPath = "", ""
 	c.ContainerRuntimeEndpoint, c.ImageServiceEndpoint = "unix:///nonexistent", "unix:///nonexistent"
 	c.CgroupsPerQOS, c.CgroupRoot, c.KubeletCgroups, c.SystemCgroups = false, "", "", ""
-	c.EnforceNodeAllocatable = nil
+	c.EnforceNodeAllocatable = []string{"none"} // a kubelet without cgroups starts only with none
 	c.EnableControllerAttachDetach = false
 	c.FailSwapOn, c.FailCgroupV1 = false, false
 	c.ProtectKernelDefaults = false
