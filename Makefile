@@ -32,7 +32,7 @@ LIST_LIGHT = $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | \
              grep -v -e ' k8s.io/kubernetes/\(cmd\|pkg/kubelet\|pkg/controller\)/' -e '^[^ ]*/test/' | cut -d' ' -f1 && $(GO) list $(USED)
 # Packages in which goroutines are started, by code or tests: make test has the race detector for these, make test-race for all.
 # ALONE are their tests that run in one goroutine, and that the race detector slows down most, or whose allocations it changes.
-# BOTH run with it, shortened by -short, and without it.
+# BOTH are tests that run with the race detector, shortened by -short, and again without it.
 RACING = $(call once,RACING)
 LIST_RACING = $(GO) list -f '{{.ImportPath}} {{.Dir}}' $(LIGHT) | while read name dir; do \
               ! grep -qsE '^\s*go (func|[A-Za-z_.]+)\(|\.Go\(|RunParallel|synctest|httptest' $$dir/*.go || echo $$name; done
@@ -76,7 +76,7 @@ demo-figures: ## The figures of make demo: medians of five runs, with their rang
 .PHONY: test
 test: ## All tests except the slow suites, which have their own targets.
 	@rm -rf $(TIMES) && mkdir -p $(TIMES)
-	$(call say,with the race detector: packages that start goroutines, and link no server and no kubelet of Kubernetes)
+	$(call say,with the race detector: packages that start goroutines and link no server and no kubelet of Kubernetes)
 	@$(call TIMED,racing) -race -short -timeout 20m -skip '^($(ALONE))$$' $(RACING)
 	$(call say,without it: those that start none)
 	@$(call TIMED,light) -timeout 20m $(filter-out $(RACING),$(LIGHT))

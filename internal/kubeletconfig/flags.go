@@ -244,7 +244,8 @@ var process = regexp.MustCompile(`^[\s├└─│|]*(\S+\s+)?[0-9]+\s`)
 // oneProcess removes the processes of other programs from a list of processes that has a kubelet.
 // It returns an error if there are command lines of two kubelets with different flags.
 func oneProcess(text string) (string, error) {
-	var others, first []string
+	var first []string
+	var rest strings.Builder
 	for line := range strings.Lines(text) {
 		words := wordsOf(line)
 		at := slices.IndexFunc(words, isFlag)
@@ -255,15 +256,14 @@ func oneProcess(text string) (string, error) {
 			}
 			first = words[at:]
 		case process.MatchString(line):
-			others = append(others, line)
+			continue
 		}
+		rest.WriteString(line)
 	}
-	if first != nil {
-		for _, line := range others {
-			text = strings.Replace(text, line, "", 1)
-		}
+	if first == nil {
+		return text, nil
 	}
-	return text, nil
+	return rest.String(), nil
 }
 
 // wordsOf splits a line as a shell does.
